@@ -1,0 +1,7 @@
+//! The `flowcell` binary.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    flowcell::main()
+}
