@@ -1,0 +1,6 @@
+//! The built `xtask`, run on small workspaces.
+
+#![allow(clippy::unwrap_used)]
+
+mod gate;
+mod layers;
