@@ -1,13 +1,13 @@
 //! The database file: how it is recognised, made and opened.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flowcell_harness::engine::{EngineCode, EngineError};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 /// What marks a database as ours: `flow` in ASCII, in its header.
 pub const APPLICATION_ID: i32 = 0x666c_6f77;
@@ -18,7 +18,13 @@ pub const SCHEMA_VERSION: i32 = 1;
 /// How long a transaction waits for another process's.
 pub const BUSY: Duration = Duration::from_secs(5);
 
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// The smallest page, and so the smallest database, in bytes.
+const SMALLEST: u64 = 512;
+
+const NOT_A_DATABASE: &str = "it is not a SQLite database; it was left as it is";
+
+/// How often a process that waits for its turn looks.
+const TURN: Duration = Duration::from_millis(2);
 
 const TABLES: &str = "
 CREATE TABLE runs (
@@ -77,6 +83,7 @@ enum Shape {
 
 /// Opens the writer's connection, and makes the file and its tables where they are not there.
 pub(crate) fn open(path: &Path) -> Result<Connection, EngineError> {
+    let _turn = turn(path)?;
     if !recognise(path)? {
         create(path)?;
     }
@@ -113,6 +120,22 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, EngineError> {
     Ok(connection)
 }
 
+/// One process at a time looks at the file and sets it up: a lock on its folder, which ends with the handle. Where the
+/// folder cannot be opened there is nothing to wait for; what follows says why.
+fn turn(path: &Path) -> Result<Option<File>, EngineError> {
+    let literal = literal(path);
+    let Some(folder) = literal.parent().and_then(|parent| File::open(parent).ok()) else { return Ok(None) };
+    for _ in 0..BUSY.as_millis() / TURN.as_millis() {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(TURN),
+            // A file system without locks: SQLite's own have to do.
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+    }
+    Err(failure(path, "another process has been setting it up for too long; try again"))
+}
+
 /// Whether there is a file; one that is there has to be ours, or blank. Nothing is written.
 fn recognise(path: &Path) -> Result<bool, EngineError> {
     let metadata = match std::fs::metadata(path) {
@@ -123,31 +146,38 @@ fn recognise(path: &Path) -> Result<bool, EngineError> {
     if !metadata.is_file() {
         return Err(failure(path, "it is not a regular file"));
     }
-    let mut head = Vec::with_capacity(MAGIC.len());
-    File::open(path)
-        .and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut head))
-        .map_err(|error| failure(path, &error.to_string()))?;
-    if head.is_empty() {
-        return Ok(true);
+    match metadata.len() {
+        0 => return Ok(true),
+        // SQLite takes a stub for a blank database and would write over it.
+        1..SMALLEST => return Err(failure(path, NOT_A_DATABASE)),
+        _ => {}
     }
-    if head != MAGIC {
-        return Err(failure(path, "it is not a SQLite database; it was left as it is"));
-    }
+    // The file is looked at through SQLite alone: closing a descriptor of our own would drop the locks that this
+    // process's other connections hold on it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(literal(path), flags)
         .map_err(|error| failure(path, &format!("it cannot be opened: {error}")))?;
     connection.busy_timeout(BUSY).map_err(|error| failure(path, &error.to_string()))?;
-    shape(&connection, path)?;
+    // One snapshot: another process may be making the tables and the mark, which come together.
+    let snapshot = connection
+        .unchecked_transaction()
+        .map_err(|error| failure(path, &format!("it cannot be read: {error}")))?;
+    shape(&snapshot, path)?;
     Ok(true)
 }
 
+/// What a database says of itself, asked in one transaction.
+///
 /// # Errors
 /// For a database of another program or of a newer version, and one that cannot be read.
 fn shape(connection: &Connection, path: &Path) -> Result<Shape, EngineError> {
     let number = |sql: &str| {
-        connection
-            .query_row(sql, [], |row| row.get::<_, i32>(0))
-            .map_err(|error| failure(path, &format!("it cannot be read: {error}")))
+        connection.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|error| {
+            match error.sqlite_error_code() {
+                Some(ErrorCode::NotADatabase) => failure(path, NOT_A_DATABASE),
+                _ => failure(path, &format!("it cannot be read: {error}")),
+            }
+        })
     };
     let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
     if application != APPLICATION_ID {

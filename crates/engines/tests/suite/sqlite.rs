@@ -85,9 +85,11 @@ fn what_is_not_a_store_stays_as_it_is() {
     assert_eq!(error.code, EngineCode::EngineFailed);
     assert!(error.message.contains("not a SQLite database"), "{error}");
 
-    let path = folder.path().join("short");
-    fs::write(&path, "SQL").unwrap();
-    assert_eq!(refused(&path).code, EngineCode::EngineFailed);
+    for length in [1, 3, 99, 100, 511, 512, 4096, 10_000] {
+        let path = folder.path().join("text");
+        fs::write(&path, "S".repeat(length)).unwrap();
+        assert!(refused(&path).message.contains("not a SQLite database"), "{length} bytes");
+    }
 
     let path = folder.path().join("head.db");
     fs::write(&path, b"SQLite format 3\0 and nothing of one").unwrap();
@@ -159,7 +161,7 @@ fn a_path_is_a_path_whatever_it_looks_like() {
 
 #[test]
 fn processes_that_make_one_file_at_once_share_it() {
-    for _ in 0..5 {
+    for _ in 0..60 {
         let folder = tempdir().unwrap();
         let path = folder.path().join("runs.db");
         std::thread::scope(|scope| {
