@@ -358,17 +358,11 @@ impl<'a> Context<'a> {
             allow_pseudo_fs: policy.host.allow_pseudo_fs.unwrap_or(defaults.allow_pseudo_fs),
             ..defaults
         };
-        let files =
-            FileSystem::new(authority.clone(), self.workspace.clone(), options, Arc::clone(&self.entropy))
-                .map_err(|error| Failure::engine(format!("the workspace cannot be opened: {error}")))?;
-        Ok(Services {
-            authority,
-            files,
-            workspace: self.workspace.clone(),
-            clock: Arc::clone(&self.clock),
-            entropy: Arc::clone(&self.entropy),
-            cancel: self.cancel.clone(),
-        })
+        let files = FileSystem::new(authority, self.workspace.clone(), options, Arc::clone(&self.entropy))
+            .map_err(|error| Failure::engine(format!("the workspace cannot be opened: {error}")))?;
+        let mut services = Services::new(files, Arc::clone(&self.clock), Arc::clone(&self.entropy));
+        services.cancel = self.cancel.clone();
+        Ok(services)
     }
 
     /// A host's part of a run.

@@ -27,7 +27,6 @@ use flowcell_harness::replay::{ReplayReport, replay};
 use flowcell_harness::report::{FrameReport, RunReport};
 use flowcell_harness::services::Services;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::subject::{Factory, Fault, Faults, Hooks, Life, Moment, Subject};
 
@@ -225,16 +224,9 @@ impl<'a> Lab<'a> {
         let workspace = Workspace::open(self.root).map_err(text)?;
         let entropy = Arc::new(SeededEntropy::new(1));
         let options = FsOptions::default();
-        let files = FileSystem::new(authority.clone(), workspace.clone(), options, Arc::clone(&entropy) as _)
-            .map_err(text)?;
-        let services = Services {
-            authority,
-            files,
-            workspace,
-            clock: Arc::clone(&self.services_clock) as Arc<dyn Clock>,
-            entropy,
-            cancel: CancellationToken::new(),
-        };
+        let files =
+            FileSystem::new(authority, workspace, options, Arc::clone(&entropy) as _).map_err(text)?;
+        let services = Services::new(files, Arc::clone(&self.services_clock) as _, entropy);
         let catalog = Catalog::of(bindings(&self.ledger, self.flows)).map_err(text)?;
         let owner = Owner { host: "lab".to_owned(), pid, started: u64::from(pid) };
         Ok(Process { owner, store, calls: CellCalls::of_catalog(catalog), services })

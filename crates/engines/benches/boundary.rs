@@ -30,7 +30,6 @@ use flowcell_engines::harness::report::ReportStatus;
 use flowcell_engines::harness::services::Services;
 use flowcell_engines::{StoreOptions, process_owner, sqlite};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 /// Runs a median is taken over.
 const RUNS: usize = 11;
@@ -165,21 +164,9 @@ async fn services(root: &Path) -> Services {
     let authority = Authority::root(GrantStore::open(options).await.unwrap());
     let workspace = Workspace::open(root).unwrap();
     let entropy = Arc::new(SeededEntropy::new(1));
-    let files = FileSystem::new(
-        authority.clone(),
-        workspace.clone(),
-        FsOptions::default(),
-        Arc::clone(&entropy) as _,
-    )
-    .unwrap();
-    Services {
-        authority,
-        files,
-        workspace,
-        clock: Arc::new(SystemClock::new()),
-        entropy,
-        cancel: CancellationToken::new(),
-    }
+    let files =
+        FileSystem::new(authority, workspace, FsOptions::default(), Arc::clone(&entropy) as _).unwrap();
+    Services::new(files, Arc::new(SystemClock::new()), entropy)
 }
 
 /// The same rows, one transaction each, on a bare connection with the engine's settings.

@@ -2,7 +2,7 @@
 //! permission-gated call.
 //!
 //! One frame is: a cell, its evaluation in the run's realm, individually durable flow calls, and a transition. The
-//! [realm](realm) evaluates; [`exec`] decides what the outcome means; an [engine](engine::Engine) owns everything
+//! [`realm`] evaluates; [`exec`] decides what the outcome means; an [engine](engine::Engine) owns everything
 //! durable; [bindings](binding::Binding) answer calls through the guarded services of the kernel.
 //!
 //! ```

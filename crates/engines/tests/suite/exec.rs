@@ -25,7 +25,6 @@ use flowcell_engines::harness::report::{ReportStatus, RunReport};
 use flowcell_engines::harness::services::Services;
 use flowcell_engines::memory::Memory;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::world::{options, owner, run};
 
@@ -71,21 +70,9 @@ async fn twice(bindings: Vec<Binding>, limits: Limits, cell: &str) -> (RunReport
     let authority = Authority::root(GrantStore::open(store).await.unwrap());
     let workspace = Workspace::open(root.path()).unwrap();
     let entropy = Arc::new(SeededEntropy::new(1));
-    let files = FileSystem::new(
-        authority.clone(),
-        workspace.clone(),
-        FsOptions::default(),
-        Arc::clone(&entropy) as _,
-    )
-    .unwrap();
-    let services = Services {
-        authority,
-        files,
-        workspace,
-        clock: Arc::new(SystemClock::new()),
-        entropy,
-        cancel: CancellationToken::new(),
-    };
+    let files =
+        FileSystem::new(authority, workspace, FsOptions::default(), Arc::clone(&entropy) as _).unwrap();
+    let services = Services::new(files, Arc::new(SystemClock::new()), entropy);
     let calls = CellCalls::of_catalog(Catalog::of(bindings).unwrap());
     let host = Host { calls: &calls, services: &services, observer: &Unobserved };
     let params = ExecParams {

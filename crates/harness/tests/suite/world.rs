@@ -20,7 +20,6 @@ use flowcell_harness::kernel::{
 use flowcell_harness::keys::CallIdentity;
 use flowcell_harness::services::Services;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 pub async fn services(root: &std::path::Path, rules: &[(Effect, &str)]) -> Services {
     let mut options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new()));
@@ -34,21 +33,9 @@ pub async fn services(root: &std::path::Path, rules: &[(Effect, &str)]) -> Servi
     let authority = Authority::root(GrantStore::open(options).await.unwrap());
     let workspace = Workspace::open(root).unwrap();
     let entropy = Arc::new(SeededEntropy::new(7));
-    let files = FileSystem::new(
-        authority.clone(),
-        workspace.clone(),
-        FsOptions::default(),
-        Arc::clone(&entropy) as _,
-    )
-    .unwrap();
-    Services {
-        authority,
-        files,
-        workspace,
-        clock: Arc::new(SystemClock::new()),
-        entropy,
-        cancel: CancellationToken::new(),
-    }
+    let files =
+        FileSystem::new(authority, workspace, FsOptions::default(), Arc::clone(&entropy) as _).unwrap();
+    Services::new(files, Arc::new(SystemClock::new()), entropy)
 }
 
 pub fn declared(name: &str, input: Value, output: Value) -> Declared {
