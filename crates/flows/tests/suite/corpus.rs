@@ -20,6 +20,11 @@ fn the_capability_corpus_holds() {
 }
 
 #[test]
+fn the_patterns_corpus_holds() {
+    each_file("patterns", exercise::patterns);
+}
+
+#[test]
 fn the_canonical_corpus_holds() {
     each_file("canonical", exercise::canonical);
 }

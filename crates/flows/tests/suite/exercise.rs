@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use flowcell_flows::canonical;
-use flowcell_flows::capability::{Capability, CapabilityPattern, Selection, is_literal};
+use flowcell_flows::capability::{Action, Capability, CapabilityPattern, Selection, is_literal};
 
-/// Units up to which the naive matcher is asked as well.
-const NAIVE_UNITS: usize = 24;
+/// Units up to which the naive matcher is asked as well: with so many stars on both sides it takes some million steps.
+const NAIVE_UNITS: usize = 12;
 
 /// Bytes as two lines: a pattern and a capability. Panics when an invariant of the grammar does not hold.
 pub(crate) fn capability(data: &[u8]) {
@@ -37,6 +37,50 @@ pub(crate) fn capability(data: &[u8]) {
             assert!(pattern.may_overlap(&exact) && exact.may_overlap(&pattern));
         }
     }
+}
+
+/// Bytes as two globs and a resource, on three lines and under one action. Panics when the matcher, or what is proven of
+/// two globs without a resource, does not hold (kernel contract 12.2 to 12.4).
+pub(crate) fn patterns(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut lines = text.splitn(3, '\n');
+    let (left, right) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
+    let Some(capability) = Capability::new(Action::FsRead, lines.next().unwrap_or("")) else { return };
+    let glob = |text: &str| CapabilityPattern::new(Action::FsRead, text);
+    let (Some(left), Some(right)) = (glob(left), glob(right)) else { return };
+    let units = |text: &str| text.encode_utf16().collect::<Vec<u16>>();
+    let resource = units(capability.resource());
+    let short = |pattern: &CapabilityPattern| {
+        pattern.resource().encode_utf16().count() <= NAIVE_UNITS && resource.len() <= NAIVE_UNITS
+    };
+    let mut selects = [false; 2];
+    for (pattern, selects) in [&left, &right].into_iter().zip(&mut selects) {
+        *selects = pattern.select(&capability) == Selection::Selects;
+        assert_eq!(*selects, pattern.matches(&capability));
+        if short(pattern) {
+            assert_eq!(
+                *selects,
+                naive(&units(pattern.resource()), &resource),
+                "{pattern} against {capability}"
+            );
+        }
+        if is_literal(pattern.resource()) {
+            assert_eq!(
+                *selects,
+                pattern.resource() == capability.resource(),
+                "{pattern} against {capability}"
+            );
+        }
+    }
+    assert!(
+        !(left.subsumes(&right) && selects[1]) || selects[0],
+        "{left} does not cover {right}: {capability}"
+    );
+    assert!(
+        left.may_overlap(&right) || selects != [true, true],
+        "{left} and {right} both select {capability}"
+    );
+    assert_eq!(left.may_overlap(&right), right.may_overlap(&left));
 }
 
 /// Bytes as a JSON document. Panics when its canonical text is not stable.
