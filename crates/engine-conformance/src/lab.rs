@@ -218,7 +218,7 @@ impl<'a> Lab<'a> {
         let store = self.subject.open(hooks).await?;
         let grants = GrantStore::open(GrantStoreOptions {
             run_id: Some(RUN.to_owned()),
-            ..GrantStoreOptions::new(self.root, store.grants())
+            ..GrantStoreOptions::new(self.root, store.grants()).unattended()
         });
         let authority = Authority::root(grants.await.map_err(text)?);
         let workspace = Workspace::open(self.root).map_err(text)?;

@@ -160,7 +160,7 @@ async fn journaled_run(folder: &Path, tier: &str) -> (Duration, Vec<Row>) {
 }
 
 async fn services(root: &Path) -> Services {
-    let options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new()));
+    let options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new())).unattended();
     let authority = Authority::root(GrantStore::open(options).await.unwrap());
     let workspace = Workspace::open(root).unwrap();
     let entropy = Arc::new(SeededEntropy::new(1));

@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let entropy = Arc::new(SystemEntropy::new()?);
     let store = sqlite::open(&folder.path().join("runs.db"), StoreOptions::new(clock.clone())?)?;
     let reading = format!("fs:read:{}/**", workspace.logical());
-    let mut policy = GrantStoreOptions::new(workspace.logical(), store.grants());
+    let mut policy = GrantStoreOptions::new(workspace.logical(), store.grants()).unattended();
     policy.configured.extend(CapabilityPattern::parse(&reading).map(Rule::allow));
     policy.run_id = Some(run.to_string());
     let authority = Authority::root(GrantStore::open(policy).await?);

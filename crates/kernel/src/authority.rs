@@ -7,7 +7,7 @@ use crate::flows::capability::{Action, ActionSel, Capability, CapabilityPattern}
 use crate::flows::rules::{CapabilitySet, Effect};
 use crate::meta::Meta;
 use crate::permission::PermissionError;
-use crate::store::GrantStore;
+use crate::store::{GrantStore, Judge};
 
 /// A grant store seen through a ceiling (kernel contract 3). Authority is explicit: there is no ambient one, and the only
 /// way it moves is down.
@@ -58,13 +58,29 @@ impl Authority {
     ///
     /// The order is that of kernel contract 5: bounds of `meta`, closed store, ceiling, rules.
     pub async fn check(&self, cap: Capability, meta: Meta) -> Result<(), PermissionError> {
-        self.store.check_admitting(&self.ceiling, &self.admitted, cap, meta).await
+        self.check_by(cap, meta, None).await
     }
 
     /// What [`check`](Self::check) would meet, without asking: never parks, writes nothing. A closed store and a request
     /// outside the ceiling answer deny.
     pub fn decide(&self, cap: &Capability) -> Effect {
-        match self.store.decide(&self.ceiling, cap) {
+        self.decide_by(cap, None)
+    }
+
+    /// As [`check`](Self::check) for a request that is judged by more than its own text. The judge sees the rules alone:
+    /// what else has to lie within the ceiling is its own business.
+    pub(crate) async fn check_by(
+        &self,
+        cap: Capability,
+        meta: Meta,
+        judge: Option<Judge>,
+    ) -> Result<(), PermissionError> {
+        self.store.check_by(&self.ceiling, &self.admitted, cap, meta, judge).await
+    }
+
+    /// As [`decide`](Self::decide) for a request that is judged by more than its own text.
+    pub(crate) fn decide_by(&self, cap: &Capability, judge: Option<&Judge>) -> Effect {
+        match self.store.decide_by(&self.ceiling, cap, judge) {
             Effect::Ask if self.admitted.contains(cap) => Effect::Allow,
             effect => effect,
         }

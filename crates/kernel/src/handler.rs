@@ -1,5 +1,6 @@
 //! What serves a flow.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::fs::FileSystem;
 use crate::notes::Notes;
 use crate::permission::{GrantStoreError, PermissionDenied, PermissionError, PermissionRequired};
 use crate::ports::{Clock, Entropy};
+use crate::process::Spawner;
 use crate::workspace::Workspace;
 
 /// Serves one flow (kernel contract 6.4): decoded input in, output or an error out. What it reads, writes and starts goes
@@ -64,8 +66,8 @@ impl From<GrantStoreError> for HandlerError {
 
 /// What one call has (kernel contract 6.4).
 ///
-/// The authority is held twice: by itself, for what a handler asks, and in `files`, for what the file system asks. Both
-/// have to be the same one; [`new`](Self::new), [`with_authority`](Self::with_authority) and
+/// The authority is held three times: by itself, for what a handler asks, in `files`, for what the file system asks, and in
+/// `spawner`, for what its processes ask. All have to be the same one; [`new`](Self::new), [`with_authority`](Self::with_authority) and
 /// [`admitting`](Self::admitting) keep them so.
 ///
 /// ```
@@ -84,7 +86,7 @@ impl From<GrantStoreError> for HandlerError {
 /// # let root = dir.path();
 /// # std::fs::write(root.join("a"), "text")?;
 /// let workspace = Workspace::open(root)?;
-/// let options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new()));
+/// let options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new())).unattended();
 /// let authority = Authority::root(GrantStore::open(options).await?);
 /// let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy::new()?));
 /// let files = FileSystem::new(authority, workspace, FsOptions::default(), entropy.clone())?;
@@ -106,6 +108,8 @@ pub struct CallContext {
     pub authority: Authority,
     /// The guarded file system under that authority.
     pub files: FileSystem,
+    /// Starts processes under that authority.
+    pub spawner: Spawner,
     /// The root of relative paths.
     pub workspace: Workspace,
     /// Time.
@@ -130,6 +134,7 @@ impl CallContext {
         CallContext {
             authority: files.authority().clone(),
             workspace: files.workspace().clone(),
+            spawner: Spawner::new(files.clone(), BTreeMap::new()),
             files,
             clock,
             entropy,
@@ -144,7 +149,15 @@ impl CallContext {
     /// notes are shared with the original.
     #[must_use]
     pub fn with_authority(self, authority: Authority) -> Self {
-        CallContext { files: self.files.with_authority(authority.clone()), authority, ..self }
+        let files = self.files.with_authority(authority.clone());
+        CallContext { spawner: self.spawner.with_files(files.clone()), files, authority, ..self }
+    }
+
+    /// The same call with this ambient environment: what its processes inherit some names of
+    /// ([`build_environment`](crate::process::build_environment)). Without it the ambient environment is empty.
+    #[must_use]
+    pub fn with_environment(self, ambient: BTreeMap<String, String>) -> Self {
+        CallContext { spawner: Spawner::new(self.files.clone(), ambient), ..self }
     }
 
     /// The same call, with capabilities that a person answered `once` ([`Authority::admitting`]).

@@ -1,9 +1,10 @@
 //! The capability kernel of coding agents: what a handler may do, and the services through which it does it.
 //!
 //! A [`GrantStore`] holds the rules and the requests that a person still has to decide. An [`Authority`] is that store seen
-//! through a ceiling, and everything guarded is built from one: the [`FileSystem`] asks it before it touches a path. A
-//! [`Handler`] serves one flow with the [`CallContext`] of one call. The ports ([`Clock`], [`Entropy`], [`Credentials`],
-//! [`Evaluator`], [`Persist`]) are what a host gives instead of its environment.
+//! through a ceiling, and everything guarded is built from one: the [`FileSystem`] asks it before it touches a path, the
+//! [`Spawner`] before it starts a process ([`process`] has the policy of command lines). A [`Handler`] serves one flow with
+//! the [`CallContext`] of one call. The ports ([`Clock`], [`Entropy`], [`Credentials`], [`Evaluator`], [`Persist`]) are what
+//! a host gives instead of its environment.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -22,7 +23,7 @@
 //! // The host's policy: everything in the workspace may be read.
 //! let workspace = Workspace::open(root)?;
 //! let below = CapabilityPattern::parse(&format!("fs:read:{}/**", workspace.logical())).ok_or("pattern")?;
-//! let mut options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new()));
+//! let mut options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new())).unattended();
 //! options.configured = vec![Rule::allow(below)];
 //! let authority = Authority::root(GrantStore::open(options).await?);
 //!
@@ -55,11 +56,17 @@
 //!
 //! **Invariant:** the kernel reads no environment, no home directory and no clock, and prints nothing.
 //!
-//! # What comes next
+//! **Invariant:** a workspace that nobody trusts only narrows: its rules lower what the others answer, and of all grants only
+//! a person's answer in this run satisfies what they ask.
 //!
-//! The store is unattended: a request that no rule decides is refused with [`PermissionRequired`] and kept for an answer.
-//! Waiting for an answer in place, grants for a run and remembered ones, envelopes, the policy of command lines and the
-//! process service are not offered yet. Grants of those kinds that a journal holds already are replayed as rules.
+//! # Grants
+//!
+//! An attended store (the default) lets a request that no rule decides wait, and tells its host through a [`RequestWatch`];
+//! an unattended one refuses it with [`PermissionRequired`] and keeps it. [`GrantStore::reply`] answers both: for one
+//! request, for the run, for good, or no. [`plan_reply`] is the same answer as a pure function, for a host that answers a
+//! request of another process: it gives the [`GrantEvent`] to append. [`Persist`] is the journal; [`FilePersist`] and
+//! [`MemoryPersist`] come with the crate, and the suite `conformance` (feature of that name) is what every other one is
+//! held to.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![warn(missing_debug_implementations)]
@@ -68,10 +75,13 @@ mod authority;
 pub mod fs;
 mod handler;
 mod meta;
+#[cfg(feature = "net")]
+pub mod net;
 mod notes;
 mod permission;
 mod persist;
 mod ports;
+pub mod process;
 mod store;
 mod workspace;
 
@@ -94,15 +104,21 @@ pub use notes::{MAX_NOTE_BYTES, MAX_NOTES, NOTES_DROPPED, Notes};
 pub use permission::{
     GrantStoreCode, GrantStoreError, MAX_FIELD_UNITS, PermissionDenied, PermissionError, PermissionRequired,
 };
-pub use persist::{GRANT_SOURCE, MemoryPersist, Persist, PersistError, PersistedEvent};
+#[cfg(any(test, feature = "conformance"))]
+pub use persist::conformance;
+pub use persist::{
+    FilePersist, GRANT_SOURCE, MAX_RECORD_BYTES, MemoryPersist, Persist, PersistError, PersistedEvent,
+};
 pub use ports::{
     Answer, Answers, Ask, AskKind, Clock, Credentials, CredentialsError, Entropy, Evaluator, EvaluatorError,
     Question, Secret, SeededEntropy, SystemClock, SystemEntropy,
 };
+pub use process::{Authorised, Child, ChildOutput, Confine, Exit, SpawnError, SpawnRequest, Spawner, Stdin};
 pub use store::{
-    Explanation, GrantStore, GrantStoreOptions, MAX_ENVELOPE_PATTERNS, MAX_ENVELOPE_SIGNATURES,
-    MAX_EVENT_BYTES, MAX_PENDING, MAX_RULES, PAGE_EVENTS, PERSIST_MILLIS, POLICY_RUN, PendingRequest,
-    Resolution, RunRule, Source,
+    Envelope, EnvelopeScope, Explanation, GrantEvent, GrantRecord, GrantStore, GrantStoreOptions,
+    MAX_ENVELOPE_PATTERNS, MAX_ENVELOPE_SIGNATURES, MAX_EVENT_BYTES, MAX_PENDING, MAX_RULES, PAGE_EVENTS,
+    PERSIST_MILLIS, POLICY_RUN, PendingRequest, ReplyContext, RequestWatch, Resolution, RunGrantRecord,
+    RunRule, Source, plan_reply,
 };
 pub use workspace::Workspace;
 

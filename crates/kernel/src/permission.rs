@@ -69,6 +69,8 @@ impl PermissionDenied {
     pub const OUTSIDE_CEILING: &'static str = "outside the authority ceiling";
     /// A person answered no.
     pub const ON_REQUEST: &'static str = "denied on request";
+    /// The store closed while the request waited.
+    pub const STORE_CLOSED: &'static str = "store closed";
 
     /// A refusal of this request for this reason.
     pub fn new(capability: Capability, reason: impl Into<String>) -> Self {

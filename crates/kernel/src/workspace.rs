@@ -10,6 +10,8 @@ use crate::fs::{FsError, lexical, resolve_workspace};
 pub struct Workspace {
     logical: String,
     canonical: PathBuf,
+    /// The directory that `canonical` is a copy of.
+    live: Option<PathBuf>,
 }
 
 impl Workspace {
@@ -28,7 +30,20 @@ impl Workspace {
         }
         let logical = lexical("/", text);
         let canonical = resolve_workspace(&logical)?;
-        Ok(Workspace { logical, canonical: PathBuf::from(canonical) })
+        Ok(Workspace { logical, canonical: PathBuf::from(canonical), live: None })
+    }
+
+    /// The same workspace with a copy of its tree in the place of its root: paths and resources are those of the workspace,
+    /// what they lead to is in the copy (host contract 8). The copy has to be a directory.
+    pub fn over(&self, copy: impl AsRef<Path>) -> Result<Self, FsError> {
+        let Workspace { canonical, .. } = Self::open(copy)?;
+        let live = self.live.clone().unwrap_or_else(|| self.canonical.clone());
+        Ok(Workspace { logical: self.logical.clone(), canonical, live: Some(live) })
+    }
+
+    /// The directory that [`canonical`](Self::canonical) is a copy of, for a workspace made by [`over`](Self::over).
+    pub fn live(&self) -> Option<&Path> {
+        self.live.as_deref()
     }
 
     /// The root as configured: absolute, without `.`, `..`, repeated or trailing slashes.

@@ -22,7 +22,7 @@
 //! std::fs::write(folder.path().join("a.rs"), "fn main() {\n    needle();\n}\n")?;
 //!
 //! let below = CapabilityPattern::parse("fs:read:**").ok_or("not a pattern")?;
-//! let mut options = GrantStoreOptions::new(folder.path(), Arc::new(MemoryPersist::new()));
+//! let mut options = GrantStoreOptions::new(folder.path(), Arc::new(MemoryPersist::new())).unattended();
 //! options.configured = vec![Rule::allow(below)];
 //! let authority = Authority::root(GrantStore::open(options).await?);
 //! let workspace = Workspace::open(folder.path())?;

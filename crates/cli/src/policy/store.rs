@@ -42,6 +42,7 @@ pub async fn open_store(
     options: StoreOptions,
 ) -> Result<(Arc<GrantStore>, Vec<String>), GrantStoreError> {
     let mut made = GrantStoreOptions::new(&options.root, Arc::new(NothingStands(options.persist)));
+    made.attended = false;
     made.configured = policy.rules();
     made.run_id = options.run;
     made.plan_digest = options.plan_digest;
@@ -85,6 +86,7 @@ impl Persist for NothingStands {
 /// configured ruleset alone.
 async fn with_twins(policy: &Policy, root: &PathBuf) -> Result<Vec<Rule>, GrantStoreError> {
     let mut scratch = GrantStoreOptions::new(root, Arc::new(MemoryPersist::default()));
+    scratch.attended = false;
     scratch.configured = policy.narrowing.iter().map(|sourced| sourced.rule.clone()).collect();
     Ok(GrantStore::open(scratch).await?.rules().into_iter().map(|(rule, _)| rule).collect())
 }
@@ -134,6 +136,7 @@ pub fn explain(policy: &Policy, store: &GrantStore, capability: &Capability) -> 
             Source::Run { seq } => (2, grant("run grant", seq)),
             Source::Remembered { seq: None } => (3, next(&mut narrowing, &mut narrowed)),
             Source::Remembered { seq } => (3, grant("remembered grant", seq)),
+            Source::Workspace => (3, next(&mut narrowing, &mut narrowed)),
         };
         sets[set].0.push(rule);
         sets[set].1.push(name);

@@ -66,7 +66,7 @@ fn binding(name: &str, input: Value, body: Arc<dyn Body>) -> Binding {
 /// One cell on the memory engine: its report, and that of taking the run up again.
 async fn twice(bindings: Vec<Binding>, limits: Limits, cell: &str) -> (RunReport, RunReport) {
     let root = tempfile::tempdir().unwrap();
-    let store = GrantStoreOptions::new(root.path(), Arc::new(MemoryPersist::new()));
+    let store = GrantStoreOptions::new(root.path(), Arc::new(MemoryPersist::new())).unattended();
     let authority = Authority::root(GrantStore::open(store).await.unwrap());
     let workspace = Workspace::open(root.path()).unwrap();
     let entropy = Arc::new(SeededEntropy::new(1));

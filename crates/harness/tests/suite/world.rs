@@ -22,7 +22,7 @@ use flowcell_harness::services::Services;
 use serde_json::{Value, json};
 
 pub async fn services(root: &std::path::Path, rules: &[(Effect, &str)]) -> Services {
-    let mut options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new()));
+    let mut options = GrantStoreOptions::new(root, Arc::new(MemoryPersist::new())).unattended();
     options.configured = rules
         .iter()
         .map(|(effect, pattern)| Rule {

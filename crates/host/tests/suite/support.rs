@@ -118,7 +118,7 @@ impl Fixture {
     }
 
     pub(crate) async fn store(&self) -> Arc<GrantStore> {
-        let mut options = GrantStoreOptions::new(self.root(), Arc::new(MemoryPersist::new()));
+        let mut options = GrantStoreOptions::new(self.root(), Arc::new(MemoryPersist::new())).unattended();
         options.configured = self.rules.clone();
         GrantStore::open(options).await.unwrap()
     }

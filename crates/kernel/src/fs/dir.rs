@@ -28,7 +28,8 @@ pub enum WalkRoot {
 /// A directory, open. It holds one descriptor.
 ///
 /// Its root was checked. Below, a walker asks [`permitted`](Self::permitted) before it opens an entry; opening does not
-/// ask again, follows no link, and refuses pseudo file systems.
+/// ask again, follows no link, and refuses pseudo file systems. Names are those that [`entries`](Self::entries) gave: on a
+/// volume that folds case, another spelling of one would be asked for as it is spelled.
 pub struct Dir {
     fd: OwnedFd,
     opened: Stat,
@@ -63,6 +64,8 @@ impl Dir {
 
     fn adopt(files: &FileSystem, fd: OwnedFd, canonical: String) -> Result<Self, FsError> {
         let opened = rustix::fs::fstat(&fd).map_err(|errno| FsError::host(errno, "stat"))?;
+        #[cfg(test)]
+        super::points::reach("opened");
         let roots = &files.inner.roots;
         let inside = roots.logical == roots.canonical || is_inside(&roots.canonical, &canonical);
         let resource = if inside { roots.resource(&canonical).ok() } else { None };
@@ -77,6 +80,8 @@ impl Dir {
             Ok(false) => return Err(self.denied("", reason::NO_LONGER_MATCHES)),
             Err(errno) => return Err(FsError::host(errno, "list")),
         }
+        #[cfg(test)]
+        super::points::reach("verified");
         list(&self.fd).map_err(|errno| FsError::host(errno, "list"))
     }
 
@@ -87,9 +92,16 @@ impl Dir {
         self.files.stat_entry(self.fd.as_fd(), &self.canonical, &own, name)
     }
 
-    /// Opens a directory in this one. `NotADirectory` for anything else, a link included.
+    /// Opens a directory in this one. `NotADirectory` for anything else, a link included. The workspace that a copy stands
+    /// for ([`FileSystem::over`]) is the copy.
     pub fn open_dir(&self, name: &OsStr) -> Result<Dir, FsError> {
         let canonical = self.child(name)?;
+        if let Some(copy) = self.files.inner.roots.stand_in(&canonical) {
+            let place = self.files.inner.pins.place(copy);
+            let opened = place.and_then(|place| place.open(LIST, Mode::empty()));
+            let fd = opened.map_err(|errno| FsError::host(errno, "open"))?;
+            return Self::adopt(&self.files, fd, copy.to_owned());
+        }
         let fd = open_entry(self.fd.as_fd(), name, LIST, Mode::empty()).map_err(|errno| match errno {
             Errno::LOOP => FsError::NotADirectory,
             errno => FsError::host(errno, "open"),

@@ -26,6 +26,7 @@ impl FileSystem {
         let place =
             self.inner.pins.place(target.canonical()).map_err(|e| target.parent_error(e, "remove"))?;
         let kind = place.stat().map_err(|errno| target.entry_error(errno, "remove"))?.kind;
+        self.expect_dir(&target, &place)?;
         let flags = if kind == Kind::Dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&place.dir, place.name.as_str(), flags)
             .map_err(|errno| target.entry_error(errno, "remove"))
@@ -41,7 +42,16 @@ impl FileSystem {
         self.expect_none_denied(&target, None)?;
         let failed = |errno| target.entry_error(errno, "remove");
         let flags = if place.stat().map_err(failed)?.kind == Kind::Dir {
-            remove_below(place.open(LIST, Mode::empty()).map_err(failed)?)?;
+            let top = place.open(LIST, Mode::empty()).map_err(failed)?;
+            let stat = rustix::fs::fstat(&top).map_err(|errno| FsError::host(errno, "stat"))?;
+            let stat = Stat::of(&stat);
+            // Wherever it goes meanwhile, what is in it there is not what was approved.
+            let in_place = || match self.inner.pins.names(target.canonical(), &stat) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(target.denied(reason::PATH_CHANGED)),
+                Err(errno) => Err(FsError::host(errno, "stat")),
+            };
+            remove_below(top, &in_place)?;
             self.expect_dir(&target, &place)?;
             AtFlags::REMOVEDIR
         } else {
@@ -64,8 +74,19 @@ impl FileSystem {
         let pins = &self.inner.pins;
         let old = pins.place(source.canonical()).map_err(|errno| source.parent_error(errno, "rename"))?;
         let new = pins.place(target.canonical()).map_err(|errno| target.parent_error(errno, "rename"))?;
+        let moved = old.stat().map_err(|errno| source.entry_error(errno, "rename"))?;
+        self.expect_dir(&source, &old)?;
+        self.expect_dir(&target, &new)?;
         rustix::fs::renameat(&old.dir, old.name.as_str(), &new.dir, new.name.as_str())
-            .map_err(|errno| target.entry_error(errno, "rename"))
+            .map_err(|errno| target.entry_error(errno, "rename"))?;
+        #[cfg(test)]
+        self.inner.hooks.after_create();
+        self.expect_dir(&target, &new).inspect_err(|_| {
+            // Its new directory went elsewhere: it is put back, unless its old name is taken.
+            if new.stat().is_ok_and(|now| now.same_file(&moved)) && old.stat() == Err(Errno::NOENT) {
+                let _ = rustix::fs::renameat(&new.dir, new.name.as_str(), &old.dir, old.name.as_str());
+            }
+        })
     }
 
     /// Makes a link of this text. Asks `fs:write` of the entry `at`, then of what the link would lead to, both before
@@ -183,8 +204,13 @@ impl Level {
     }
 }
 
-/// Empties a directory. Its depth costs neither stack nor descriptors.
-pub(super) fn remove_below(top: OwnedFd) -> Result<(), FsError> {
+/// Whether the tree that is removed is still where it was.
+type InPlace<'a> = &'a dyn Fn() -> Result<(), FsError>;
+
+/// Empties a directory. Its depth costs neither stack nor descriptors. It stops when `in_place`, asked before each
+/// directory, fails, and when a directory of the tree left the one that it was found in.
+pub(super) fn remove_below(top: OwnedFd, in_place: InPlace<'_>) -> Result<(), FsError> {
+    expect_in_tree(&[], &top, in_place)?;
     let mut levels = vec![Level::open(OsString::new(), top)?];
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.left.pop() else {
@@ -198,6 +224,7 @@ pub(super) fn remove_below(top: OwnedFd) -> Result<(), FsError> {
         let dir = last_dir(&mut levels)?;
         match open_entry(dir, &name, LIST, Mode::empty()) {
             Ok(fd) => {
+                expect_in_tree(&levels, &fd, in_place)?;
                 levels.push(Level::open(name, fd)?);
                 if let Some(old) = levels.len().checked_sub(OPEN_LEVELS + 1).filter(|old| *old > 0) {
                     levels[old].fd = None;
@@ -212,19 +239,44 @@ pub(super) fn remove_below(top: OwnedFd) -> Result<(), FsError> {
     Ok(())
 }
 
+/// That a directory is still where the tree has it, before it is emptied.
+fn expect_in_tree(levels: &[Level], dir: &OwnedFd, in_place: InPlace<'_>) -> Result<(), FsError> {
+    #[cfg(test)]
+    super::points::reach("level");
+    in_place()?;
+    let inner = levels.iter().skip(1).map(|level| level.fd.as_ref()).chain([Some(dir)]);
+    for (above, dir) in levels.iter().zip(inner) {
+        // One that was closed is looked at when it is opened again.
+        if let Some(dir) = dir {
+            expect_in(dir.as_fd(), &above.stat)?;
+        }
+    }
+    Ok(())
+}
+
+/// That a directory is in this one.
+fn expect_in(dir: BorrowedFd<'_>, above: &Stat) -> Result<(), FsError> {
+    let parent = rustix::fs::statat(dir, "..", AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|errno| FsError::host(errno, "stat"))?;
+    if Stat::of(&parent).same_file(above) { Ok(()) } else { Err(moved()) }
+}
+
+fn moved() -> FsError {
+    FsError::Changed("a directory moved while it was removed".to_owned())
+}
+
 /// The innermost directory, opened again from the nearest one that is open.
 fn last_dir(levels: &mut [Level]) -> Result<BorrowedFd<'_>, FsError> {
-    let gone = || FsError::Changed("a directory moved while it was removed".to_owned());
-    let open = levels.iter().rposition(|level| level.fd.is_some()).ok_or_else(gone)?;
+    let open = levels.iter().rposition(|level| level.fd.is_some()).ok_or_else(moved)?;
     for index in open + 1..levels.len() {
         let (above, below) = levels.split_at_mut(index);
-        let parent = above.last().and_then(|level| level.fd.as_ref()).ok_or_else(gone)?;
-        let level = below.first_mut().ok_or_else(gone)?;
+        let parent = above.last().and_then(|level| level.fd.as_ref()).ok_or_else(moved)?;
+        let level = below.first_mut().ok_or_else(moved)?;
         let fd = open_entry(parent.as_fd(), &level.name, LIST, Mode::empty())
             .map_err(|errno| FsError::host(errno, "remove"))?;
         let now = rustix::fs::fstat(&fd).map_err(|errno| FsError::host(errno, "stat"))?;
         if !Stat::of(&now).same_file(&level.stat) {
-            return Err(gone());
+            return Err(moved());
         }
         level.fd = Some(fd);
         // Of those opened on the way the innermost ones stay open.
@@ -233,7 +285,12 @@ fn last_dir(levels: &mut [Level]) -> Result<BorrowedFd<'_>, FsError> {
             passed.fd = None;
         }
     }
-    levels.last().and_then(|level| level.fd.as_ref()).map(AsFd::as_fd).ok_or_else(gone)
+    let above = levels.len().checked_sub(2).map(|above| levels[above].stat);
+    let inner = levels.last().and_then(|level| level.fd.as_ref()).map(AsFd::as_fd).ok_or_else(moved)?;
+    if let Some(above) = above {
+        expect_in(inner, &above)?;
+    }
+    Ok(inner)
 }
 
 fn unlink(dir: BorrowedFd<'_>, name: &OsStr) -> Result<(), FsError> {

@@ -9,11 +9,14 @@
 //!
 //! **Invariant:** a directory is not moved or removed over a deny of something in it.
 //!
+//! **Invariant:** on a volume that folds names a path is asked for by the spelling that its directory lists; one that the
+//! listing does not tell is refused. Over a copy ([`FileSystem::over`]) nothing leads to the workspace itself.
+//!
 //! **Invariant:** nothing under `/proc`, `/sys` or `/dev` is reached without the host's option, and no regular file of
 //! more than one link is written in place.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -27,6 +30,7 @@ use crate::permission::PermissionDenied;
 use crate::ports::Entropy;
 use crate::workspace::Workspace;
 
+mod cwd;
 mod dir;
 mod entry;
 mod error;
@@ -38,8 +42,10 @@ mod replace;
 mod resolve;
 mod stat;
 mod temp;
+mod volume;
 mod write;
 
+pub(crate) use cwd::ProcessDir;
 pub use dir::{Dir, WalkRoot};
 pub use error::FsError;
 pub use open::OpenFile;
@@ -167,7 +173,8 @@ impl FileSystem {
             .ok_or_else(|| FsError::InvalidPath("the workspace root is not UTF-8".to_owned()))?
             .to_owned();
         let pins = Pins::open(&canonical).map_err(|errno| FsError::host(errno, "open the workspace root"))?;
-        let roots = Roots::new(workspace.logical(), &canonical);
+        let live = workspace.live().and_then(Path::to_str);
+        let roots = Roots::new(workspace.logical(), &canonical, live);
         let inner = Inner {
             pins,
             roots,
@@ -183,6 +190,32 @@ impl FileSystem {
     /// The same file system under another authority.
     pub fn with_authority(&self, authority: Authority) -> Self {
         FileSystem { authority, inner: Arc::clone(&self.inner) }
+    }
+
+    /// The file system of a copy of the workspace's tree, under the same authority and options: paths and resources are
+    /// those of the workspace, so that grants name the same things, and what they lead to is in the copy (host contract 8).
+    /// Nothing leads to the workspace's own files, a walk from above it included, and what holds them is not moved or
+    /// removed. `InvalidPath` for a directory that holds the workspace.
+    pub fn over(&self, copy: impl AsRef<Path>) -> Result<Self, FsError> {
+        let workspace = self.inner.workspace.over(copy)?;
+        let inner = &self.inner;
+        // In a directory that holds the workspace, what is beside it would go by names of the workspace.
+        let (copy, names) = (workspace.canonical(), [Some(Path::new(workspace.logical())), workspace.live()]);
+        if workspace.live() != Some(copy) && names.into_iter().flatten().any(|name| name.starts_with(copy)) {
+            return Err(FsError::InvalidPath("the copy of the workspace holds the workspace".to_owned()));
+        }
+        let (options, entropy) = (inner.options.clone(), Arc::clone(&inner.entropy));
+        let files = Self::new(self.authority.clone(), workspace, options, entropy)?;
+        Ok(if inner.pins.has_openat2() { files } else { files.without_openat2() })
+    }
+
+    /// The same file system on a volume of a test's own, by which paths are resolved.
+    #[cfg(test)]
+    fn on(self, volume: Arc<dyn volume::Volume>) -> Self {
+        let FileSystem { authority, inner } = self;
+        let inner = Arc::into_inner(inner).expect("the only one");
+        let roots = inner.roots.clone().on(volume);
+        FileSystem { authority, inner: Arc::new(Inner { roots, ..inner }) }
     }
 
     /// Makes this file system and its clones walk paths component by component even where the host has `openat2`. For
@@ -274,9 +307,13 @@ impl FileSystem {
                 return Err(PermissionDenied::new(capability(&text)?, reason::ROOT_REPLACED).into());
             }
             Err(ResolveError::TooManyLinks) => return Err(FsError::TooManyLinks),
-            Err(error @ ResolveError::TooLong) => return Err(FsError::InvalidPath(error.to_string())),
+            Err(error @ (ResolveError::TooLong | ResolveError::Spelling)) => {
+                return Err(FsError::InvalidPath(error.to_string()));
+            }
             Err(ResolveError::Host(errno)) => return Err(FsError::host(errno, "resolve")),
         };
+        #[cfg(test)]
+        points::reach("resolved");
         let capability = capability(&resolved.resource)?;
         if self.inner.is_pseudo(&resolved.canonical) {
             return Err(PermissionDenied::new(capability, reason::PSEUDO_FS).into());
@@ -290,7 +327,10 @@ impl FileSystem {
         meta.insert("path".to_owned(), Value::from(path));
         self.authority.check(target.capability.clone(), meta).await?;
         #[cfg(test)]
-        self.inner.hooks.after_check();
+        {
+            self.inner.hooks.after_check();
+            points::reach("checked");
+        }
         Ok(())
     }
 
@@ -306,7 +346,11 @@ impl FileSystem {
     fn confirm(&self, target: &Target) -> Result<(), FsError> {
         self.expect_root(target)?;
         match self.inner.roots.resolve_from(&target.dir, &target.path, target.follow) {
-            Ok(resolved) if resolved == target.resolved => Ok(()),
+            Ok(resolved) if resolved == target.resolved => {
+                #[cfg(test)]
+                points::reach("confirmed");
+                Ok(())
+            }
             _ => Err(target.denied(reason::PATH_CHANGED)),
         }
     }
@@ -347,5 +391,9 @@ impl fmt::Debug for FileSystem {
     }
 }
 
+#[cfg(test)]
+mod points;
+#[cfg(test)]
+mod race;
 #[cfg(test)]
 mod tests;

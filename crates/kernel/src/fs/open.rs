@@ -76,6 +76,8 @@ impl OpenFile {
             Kind::Dir => return Err(FsError::IsADirectory),
             Kind::Symlink | Kind::Other => return Err(FsError::NotRegular),
         }
+        #[cfg(test)]
+        super::points::reach("opened");
         Ok(OpenFile { fd, opened, inner: Arc::clone(inner), canonical, capability })
     }
 
@@ -189,7 +191,11 @@ impl OpenFile {
 
     fn verify(&self) -> Result<(), FsError> {
         match self.inner.pins.names(&self.canonical, &self.opened) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                #[cfg(test)]
+                super::points::reach("verified");
+                Ok(())
+            }
             Ok(false) => Err(self.denied(reason::NO_LONGER_MATCHES)),
             Err(errno) => Err(FsError::host(errno, "stat")),
         }

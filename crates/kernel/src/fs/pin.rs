@@ -118,6 +118,11 @@ impl Pins {
         self.openat2.store(false, Ordering::Relaxed);
     }
 
+    /// Whether walks use `openat2`.
+    pub(crate) fn has_openat2(&self) -> bool {
+        self.openat2.load(Ordering::Relaxed)
+    }
+
     /// The pinned directory that a canonical path lies under, and the rest of the path.
     fn base<'a>(&self, canonical: &'a str) -> (BorrowedFd<'_>, &'a str) {
         match below(&self.root_path, canonical) {
@@ -135,7 +140,10 @@ impl Pins {
     /// The place of a path: its directory has to exist, itself it may be missing.
     pub(crate) fn place(&self, canonical: &str) -> Result<Place, Errno> {
         let (base, rest) = self.base(canonical);
-        self.place_below(base, rest)
+        let place = self.place_below(base, rest);
+        #[cfg(test)]
+        super::points::reach("placed");
+        place
     }
 
     fn place_below(&self, base: BorrowedFd<'_>, rest: &str) -> Result<Place, Errno> {
@@ -184,6 +192,8 @@ impl Pins {
             let place = self.place(path)?;
             match rustix::fs::mkdirat(&place.dir, place.name.as_str(), Mode::from(0o777)) {
                 Ok(()) => {
+                    #[cfg(test)]
+                    super::points::reach("created");
                     self.expect_made(path, &place)?;
                     made = true;
                 }
@@ -211,7 +221,7 @@ impl Pins {
     fn walk_dir(&self, base: BorrowedFd<'_>, rest: &str) -> Result<OwnedFd, Errno> {
         let rest = if rest.is_empty() { "." } else { rest };
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        if self.openat2.load(Ordering::Relaxed) {
+        if self.has_openat2() {
             use rustix::fs::ResolveFlags;
             let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
             // With NOFOLLOW a link at the end would be ENOTDIR; without it NO_SYMLINKS says what it is.
@@ -240,6 +250,8 @@ fn walk_components(base: BorrowedFd<'_>, rest: &str) -> Result<OwnedFd, Errno> {
     let mut at: Option<OwnedFd> = None;
     for part in rest.split('/') {
         let from = at.as_ref().map_or(base, AsFd::as_fd);
+        #[cfg(test)]
+        super::points::reach("component");
         at = Some(open_entry(from, OsStr::new(part), WALK, Mode::empty())?);
     }
     at.ok_or(Errno::NOENT)

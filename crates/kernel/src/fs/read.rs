@@ -136,7 +136,8 @@ impl FileSystem {
                 Effect::Ask | Effect::Deny => refuse(capability, PermissionDenied::BY_POLICY),
             };
         }
-        let target = self.target(Action::FsRead, &path, true)?;
+        // From the open directory's own path, which a copy's paths are: read as given they would be mapped once more.
+        let target = self.target_from(Some(canonical), Action::FsRead, text, true)?;
         if !self.decides(&target.capability) {
             return refuse(target.capability, PermissionDenied::BY_POLICY);
         }

@@ -8,7 +8,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::path::parent;
 use super::pin::{CONTENT, Place};
-use super::write::file_mode;
+use super::write::{file_mode, unlink_if};
 use super::{FileSystem, FsError, Kind, OpenFile, Stat, Target, reason};
 use crate::flows::capability::Action;
 use crate::ports::Entropy;
@@ -90,8 +90,15 @@ impl FileSystem {
         #[cfg(test)]
         self.inner.hooks.midway();
         self.expect_dir(target, place)?;
+        let made = temporary.stat()?;
         match temporary.rename_new(&place.name) {
-            Ok(()) => Ok(Some(Replaced { created: true, mode: None })),
+            Ok(()) => {
+                #[cfg(test)]
+                self.inner.hooks.after_create();
+                // One that was made in a directory that went elsewhere is taken back.
+                self.expect_dir(target, place).inspect_err(|_| unlink_if(place, &made))?;
+                Ok(Some(Replaced { created: true, mode: None }))
+            }
             Err(Errno::EXIST) => Ok(None),
             Err(errno) => Err(target.entry_error(errno, "rename")),
         }
@@ -292,7 +299,11 @@ impl<'a> Temporary<'a> {
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if !self.renamed {
+        // Not what somebody else put in its place.
+        let own = self.stat().ok();
+        let named = rustix::fs::statat(self.dir, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let is_own = named.is_ok_and(|named| own.is_some_and(|own| own.same_file(&Stat::of(&named))));
+        if !self.renamed && is_own {
             let _ = rustix::fs::unlinkat(self.dir, self.name.as_str(), AtFlags::empty());
         }
     }

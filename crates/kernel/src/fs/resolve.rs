@@ -4,15 +4,14 @@
 //! no link, or fails.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
 
+use super::Kind;
 use super::path::{below, child, lexical, parent};
-use super::stat::Stat;
+use super::volume::{Mounted, Volume, on_disk};
 use crate::flows::capability::{MAX_RESOURCE_UNITS, units};
 
 /// Links on the way to a file at most.
@@ -23,8 +22,36 @@ pub const MAX_LINK_HOPS: usize = 40;
 pub(crate) struct Roots {
     pub(crate) logical: String,
     pub(crate) canonical: String,
-    /// The links, each by its own canonical path, through which the logical name leads to the canonical one.
-    links: Vec<String>,
+    /// What may not be moved either: the links, each by its own canonical path, through which the logical name leads to
+    /// the root, and the workspace that the canonical root is a copy of.
+    held: Vec<String>,
+    /// The workspace that the canonical root is a copy of.
+    copied: Option<Copied>,
+    volume: Arc<dyn Volume>,
+}
+
+/// A workspace that another directory stands for. Whatever leads to it, by its logical name or by its own, by a path as
+/// given or by the text of a link, leads to the copy.
+#[derive(Clone, Debug)]
+struct Copied {
+    names: [String; 2],
+    copy: String,
+}
+
+impl Copied {
+    /// The workspace's own directory.
+    fn live(&self) -> &str {
+        &self.names[1]
+    }
+
+    fn is_named(&self, path: &str) -> bool {
+        self.names.iter().any(|name| name == path)
+    }
+
+    /// The directory above the copy is that above the workspace.
+    fn parent_of<'a>(&'a self, at: &'a str) -> &'a str {
+        parent(if at == self.copy { self.live() } else { at })
+    }
 }
 
 /// Where a path leads.
@@ -45,6 +72,8 @@ pub(crate) enum ResolveError {
     TooLong,
     /// The logical root leads elsewhere than when it was resolved.
     RootReplaced,
+    /// Another spelling of a name that the directory does not tell.
+    Spelling,
     Host(Errno),
 }
 
@@ -55,6 +84,7 @@ impl fmt::Display for ResolveError {
             ResolveError::TooManyLinks => write!(f, "more than {MAX_LINK_HOPS} links"),
             ResolveError::TooLong => f.write_str("it leads to a path that is too long"),
             ResolveError::RootReplaced => f.write_str(super::reason::ROOT_REPLACED),
+            ResolveError::Spelling => f.write_str("it is another spelling of one of several names"),
             ResolveError::Host(errno) => write!(f, "{errno}"),
         }
     }
@@ -63,23 +93,43 @@ impl fmt::Display for ResolveError {
 impl Roots {
     /// The roots of a logical root; one that does not resolve is its own canonical root.
     pub(crate) fn of_root(logical: &str) -> Self {
-        let (canonical, links) = match walk("/", logical, true) {
+        let (canonical, held) = match walk(&Mounted, "/", logical, true, None) {
             Ok(walked) => (walked.path, walked.links),
             Err(_) => (logical.to_owned(), Vec::new()),
         };
-        Roots { logical: logical.to_owned(), canonical, links }
+        Roots { logical: logical.to_owned(), canonical, held, copied: None, volume: Arc::new(Mounted) }
     }
 
-    /// The roots of a workspace that was resolved before.
-    pub(crate) fn new(logical: &str, canonical: &str) -> Self {
-        let links = walk("/", logical, true).map_or_else(|_| Vec::new(), |walked| walked.links);
-        Roots { logical: logical.to_owned(), canonical: canonical.to_owned(), links }
+    /// The roots of a workspace that was resolved before. With `live`, the canonical root is a copy of that directory and
+    /// stands for it.
+    pub(crate) fn new(logical: &str, canonical: &str, live: Option<&str>) -> Self {
+        let copied = live
+            .map(|live| Copied { names: [logical.to_owned(), live.to_owned()], copy: canonical.to_owned() });
+        // For a copy too: what leads to the workspace stays where it is.
+        let walked = walk(&Mounted, "/", logical, true, None);
+        let mut held = walked.map_or_else(|_| Vec::new(), |walked| walked.links);
+        held.extend(live.map(str::to_owned));
+        let volume = Arc::new(Mounted);
+        Roots { logical: logical.to_owned(), canonical: canonical.to_owned(), held, copied, volume }
+    }
+
+    /// The same roots on a volume of a test's own.
+    #[cfg(test)]
+    pub(super) fn on(mut self, volume: Arc<dyn Volume>) -> Self {
+        self.volume = volume;
+        self
+    }
+
+    /// The directory that stands for this one: the copy for the workspace that it is a copy of.
+    pub(crate) fn stand_in(&self, canonical: &str) -> Option<&str> {
+        let copied = self.copied.as_ref()?;
+        (copied.live() == canonical).then_some(copied.copy.as_str())
     }
 
     /// Whether the canonical path is the root, something that the root lies in, or a link that the root's logical name
-    /// goes through.
+    /// goes through; for a copy also the workspace, and what that lies in.
     pub(crate) fn held_by(&self, canonical: &str) -> bool {
-        std::iter::once(&self.canonical).chain(&self.links).any(|held| below(canonical, held).is_some())
+        std::iter::once(&self.canonical).chain(&self.held).any(|held| below(canonical, held).is_some())
     }
 
     /// Resolves a collapsed absolute path. Without `follow` the last component is taken as it is.
@@ -89,7 +139,8 @@ impl Roots {
 
     /// Resolves what a link of this text in `dir` would name; `dir` is canonical.
     pub(crate) fn resolve_from(&self, dir: &str, path: &str, follow: bool) -> Result<Resolved, ResolveError> {
-        let Walked { path: canonical, dangling, .. } = walk(dir, path, follow)?;
+        let Walked { path: canonical, dangling, .. } =
+            walk(&*self.volume, dir, path, follow, self.copied.as_ref())?;
         let resource = self.resource(&canonical)?;
         // The link itself goes by the root's name; a directory in its place is not the root.
         if follow && resource == self.logical && canonical != self.canonical {
@@ -102,15 +153,21 @@ impl Roots {
     }
 
     /// The resource of a canonical path. What is inside the workspace takes the logical root's name, so nothing else may
-    /// bear a name under it: a path that does was put where the logical root's links were.
+    /// bear a name under it: a path that does was put where the logical root's links were. Nor has what lies in a workspace
+    /// that a copy stands for any name.
     pub(crate) fn resource(&self, canonical: &str) -> Result<String, ResolveError> {
         if let Some(rest) = below(&self.canonical, canonical) {
             return Ok(child(&self.logical, rest));
         }
-        match below(&self.logical, canonical) {
-            Some(rest) if !rest.is_empty() => Err(ResolveError::RootReplaced),
-            _ => Ok(canonical.to_owned()),
+        let live = self.copied.as_ref().map(Copied::live);
+        if live == Some(canonical) {
+            return Ok(self.logical.clone());
         }
+        let names = std::iter::once(self.logical.as_str()).chain(live);
+        if names.filter_map(|name| below(name, canonical)).any(|rest| !rest.is_empty()) {
+            return Err(ResolveError::RootReplaced);
+        }
+        Ok(canonical.to_owned())
     }
 }
 
@@ -123,7 +180,13 @@ struct Walked {
 }
 
 /// Walks `path` from the canonical directory `dir`, component by component.
-fn walk(dir: &str, path: &str, follow: bool) -> Result<Walked, ResolveError> {
+fn walk(
+    volume: &dyn Volume,
+    dir: &str,
+    path: &str,
+    follow: bool,
+    copied: Option<&Copied>,
+) -> Result<Walked, ResolveError> {
     let mut at = if path.starts_with('/') { "/".to_owned() } else { dir.to_owned() };
     // Each component, and whether the text of a link brought it.
     let mut todo: VecDeque<(String, bool)> = link_parts(path).into_iter().map(|part| (part, false)).collect();
@@ -135,7 +198,7 @@ fn walk(dir: &str, path: &str, follow: bool) -> Result<Walked, ResolveError> {
         match (part.as_str(), end) {
             (".", End::Dir | End::Missing) => continue,
             ("..", End::Dir) => {
-                at.truncate(parent(&at).len());
+                at = copied.map_or_else(|| parent(&at), |copied| copied.parent_of(&at)).to_owned();
                 continue;
             }
             ("." | "..", _) => return Err(ResolveError::Host(Errno::NOENT)),
@@ -145,7 +208,14 @@ fn walk(dir: &str, path: &str, follow: bool) -> Result<Walked, ResolveError> {
         if here.len() > 4 * MAX_RESOURCE_UNITS {
             return Err(ResolveError::TooLong);
         }
-        let stat = match rustix::fs::statat(CWD, here.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+        if let Some(copied) = copied.filter(|copied| copied.is_named(&here)) {
+            at.clone_from(&copied.copy);
+            end = End::Dir;
+            continue;
+        }
+        #[cfg(test)]
+        super::points::reach("resolving");
+        let stat = match volume.stat(&here) {
             Ok(stat) => stat,
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 dangling |= from_link;
@@ -155,22 +225,20 @@ fn walk(dir: &str, path: &str, follow: bool) -> Result<Walked, ResolveError> {
             }
             Err(errno) => return Err(ResolveError::Host(errno)),
         };
-        let link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-        if !link || (todo.is_empty() && !follow) {
-            let name = on_disk(&at, &part, &Stat::of(&stat))?;
-            at = child(&at, &name);
-            end = if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                End::Dir
-            } else {
-                End::File
-            };
+        if stat.kind != Kind::Symlink || (todo.is_empty() && !follow) {
+            at = child(&at, &on_disk(volume, &at, &part, &stat)?);
+            end = if stat.kind == Kind::Dir { End::Dir } else { End::File };
+            // Another spelling of a name of the workspace.
+            if let Some(copied) = copied.filter(|copied| copied.is_named(&at)) {
+                at.clone_from(&copied.copy);
+            }
             continue;
         }
         if links.len() == MAX_LINK_HOPS {
             return Err(ResolveError::TooManyLinks);
         }
-        let target = rustix::fs::readlinkat(CWD, here.as_str(), Vec::new()).map_err(ResolveError::Host)?;
-        let target = target.into_string().map_err(|_| ResolveError::NotUtf8)?;
+        let target = volume.read_link(&here).map_err(ResolveError::Host)?;
+        let target = String::from_utf8(target).map_err(|_| ResolveError::NotUtf8)?;
         if target.starts_with('/') {
             "/".clone_into(&mut at);
         }
@@ -199,65 +267,20 @@ enum End {
     Missing,
 }
 
-/// The spelling that a directory has for an entry. It differs from the one given only on a volume that folds case, which
-/// shows in the entry answering to another spelling too.
-fn on_disk(dir: &str, name: &str, stat: &Stat) -> Result<String, ResolveError> {
-    let folded = swap_case(name);
-    let folds = folded != name
-        && rustix::fs::statat(CWD, child(dir, &folded).as_str(), AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|other| Stat::of(&other).same_file(stat));
-    // Apple's volumes fold Unicode normalisation as well, which no second spelling of this text would show.
-    let folds = folds || (cfg!(target_vendor = "apple") && !name.is_ascii());
-    if folds { listed_spelling(dir, name, stat) } else { Ok(name.to_owned()) }
-}
-
-fn listed_spelling(dir: &str, name: &str, stat: &Stat) -> Result<String, ResolveError> {
-    let Ok(listing) = std::fs::read_dir(dir) else { return Ok(name.to_owned()) };
-    let mut spelling = None;
-    for entry in listing.flatten() {
-        let entry_name = entry.file_name();
-        if entry_name.as_bytes() == name.as_bytes() {
-            return Ok(name.to_owned());
-        }
-        if std::os::unix::fs::DirEntryExt::ino(&entry) == stat.ino && same_folded(&entry_name, name) {
-            spelling = Some(entry_name);
-        }
-    }
-    match spelling {
-        Some(spelling) => spelling.into_string().map_err(|_| ResolveError::NotUtf8),
-        None => Ok(name.to_owned()),
-    }
-}
-
-fn same_folded(entry: &OsStr, name: &str) -> bool {
-    !name.is_ascii() || entry.as_bytes().eq_ignore_ascii_case(name.as_bytes())
-}
-
-/// Another spelling of a name for a volume that folds case: that of ASCII, or, where ASCII has none, of Unicode.
-fn swap_case(name: &str) -> String {
-    let swap = |c: char| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
-    let folded: String = name.chars().map(swap).collect();
-    if folded != name || name.is_ascii() {
-        return folded;
-    }
-    let upper = name.to_uppercase();
-    if upper == name { name.to_lowercase() } else { upper }
-}
-
 /// The canonical path of a workspace root, which has to be a directory.
 pub(crate) fn resolve_workspace(logical: &str) -> Result<String, super::FsError> {
     use super::FsError;
-    let resolved = walk("/", logical, true);
+    let resolved = walk(&Mounted, "/", logical, true, None);
     let canonical = resolved.map(|walked| walked.path).map_err(|error| match error {
         ResolveError::Host(errno) => FsError::host(errno, "resolve the workspace root"),
         ResolveError::TooManyLinks => FsError::TooManyLinks,
-        ResolveError::NotUtf8 | ResolveError::TooLong | ResolveError::RootReplaced => {
-            FsError::InvalidPath(error.to_string())
-        }
+        ResolveError::NotUtf8
+        | ResolveError::TooLong
+        | ResolveError::RootReplaced
+        | ResolveError::Spelling => FsError::InvalidPath(error.to_string()),
     })?;
-    let stat = rustix::fs::statat(CWD, canonical.as_str(), AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|errno| FsError::host(errno, "stat the workspace root"))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+    let stat = Mounted.stat(&canonical).map_err(|errno| FsError::host(errno, "stat the workspace root"))?;
+    if stat.kind != Kind::Dir {
         return Err(FsError::NotADirectory);
     }
     debug_assert_eq!(lexical("/", &canonical), canonical);
@@ -270,42 +293,12 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn spelling_is_taken_from_the_listing() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().to_str().unwrap();
-        std::fs::write(dir.path().join("Cargo"), "x").unwrap();
-        let stat = rustix::fs::statat(CWD, dir.path().join("Cargo"), AtFlags::SYMLINK_NOFOLLOW).unwrap();
-        let stat = Stat::of(&stat);
-        assert_eq!(listed_spelling(root, "cARGO", &stat).unwrap(), "Cargo");
-        assert_eq!(listed_spelling(root, "Cargo", &stat).unwrap(), "Cargo");
-        assert_eq!(listed_spelling(root, "other", &stat).unwrap(), "other");
-        // Two names of one inode that differ in case are two names on a volume that does not fold.
-        std::fs::hard_link(dir.path().join("Cargo"), dir.path().join("cARGO")).unwrap();
-        assert_eq!(on_disk(root, "cARGO", &stat).unwrap(), "cARGO");
-    }
-
-    #[test]
-    fn another_spelling_is_tried_where_a_name_has_one() {
-        for (name, other) in [
-            ("Cargo", "cARGO"),
-            ("é", "É"),
-            ("É", "é"),
-            ("ß", "SS"),
-            ("aé", "Aé"),
-            ("日本", "日本"),
-            ("1.2", "1.2"),
-        ] {
-            assert_eq!(swap_case(name), other, "{name}");
-        }
-    }
-
-    #[test]
     fn a_link_to_nothing_leads_to_where_a_write_would_land() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap().to_str().unwrap().to_owned();
         symlink("gone/deep/x", dir.path().join("dangling")).unwrap();
         symlink(".", dir.path().join("self")).unwrap();
-        let roots = Roots { logical: "/ws".to_owned(), canonical: root.clone(), links: Vec::new() };
+        let roots = Roots::new("/ws", &root, None);
         let resolved = roots.resolve(&format!("{root}/self/self/dangling"), true).unwrap();
         assert_eq!(resolved.canonical, format!("{root}/gone/deep/x"));
         assert_eq!(resolved.resource, "/ws/gone/deep/x");

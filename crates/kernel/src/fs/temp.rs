@@ -9,7 +9,7 @@ use super::entry::remove_below;
 use super::path::{child, lexical, parent};
 use super::pin::{CONTENT, LIST, open_entry};
 use super::replace::random_hex;
-use super::{FileSystem, FsError};
+use super::{FileSystem, FsError, Kind, Stat};
 use crate::flows::capability::{Action, Capability};
 use crate::meta::Meta;
 
@@ -18,16 +18,28 @@ pub const SYSTEM_TEMP: &str = "<system-temp>";
 /// Names tried for a temporary file.
 const NAME_TRIES: usize = 16;
 
-/// A temporary file or directory. It is removed when this value goes.
+/// A temporary file or directory. It is removed when this value goes, with everything in it; what another put in its place
+/// is left.
 #[derive(Debug)]
 pub struct TempEntry {
     dir: OwnedFd,
     name: String,
     path: String,
-    is_dir: bool,
+    made: Stat,
 }
 
 impl TempEntry {
+    /// Takes in what was just made.
+    fn of(dir: OwnedFd, name: String, path: String) -> Result<Self, FsError> {
+        let made = rustix::fs::statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        let made = made.map_err(|errno| FsError::host(errno, "stat"))?;
+        Ok(TempEntry { dir, name, path, made: Stat::of(&made) })
+    }
+
+    fn is_own(&self, stat: Result<rustix::fs::Stat, Errno>) -> bool {
+        stat.is_ok_and(|stat| Stat::of(&stat).same_file(&self.made))
+    }
+
     /// Where it is: an absolute path without links.
     pub fn path(&self) -> &str {
         &self.path
@@ -37,11 +49,18 @@ impl TempEntry {
 impl Drop for TempEntry {
     fn drop(&mut self) {
         let mut flags = AtFlags::empty();
-        if self.is_dir {
+        if self.made.kind == Kind::Dir {
             flags = AtFlags::REMOVEDIR;
-            if let Ok(fd) = open_entry(self.dir.as_fd(), self.name.as_ref(), LIST, Mode::empty()) {
-                let _ = remove_below(fd);
+            if let Ok(fd) = open_entry(self.dir.as_fd(), self.name.as_ref(), LIST, Mode::empty())
+                && self.is_own(rustix::fs::fstat(&fd))
+            {
+                let _ = remove_below(fd, &|| Ok(()));
             }
+        }
+        // What another put in its place is another's.
+        let named = rustix::fs::statat(&self.dir, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        if !self.is_own(named) {
+            return;
         }
         let _ = rustix::fs::unlinkat(&self.dir, self.name.as_str(), flags);
     }
@@ -52,7 +71,7 @@ impl FileSystem {
     /// `<parent of the root>/<system-temp>`.
     pub async fn temp_file(&self, bytes: &[u8]) -> Result<TempEntry, FsError> {
         self.ask_temp("temp_file").await?;
-        let (entry, fd) = self.make_temp(false, |dir, name| {
+        let (entry, fd) = self.make_temp(|dir, name| {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | CONTENT;
             rustix::fs::openat(dir, name, flags, Mode::from(0o600)).map(Some)
         })?;
@@ -70,8 +89,8 @@ impl FileSystem {
     /// Makes a directory, mode 0700, in the host's temporary directory. Asks as [`temp_file`](Self::temp_file) does.
     pub async fn temp_dir(&self) -> Result<TempEntry, FsError> {
         self.ask_temp("temp_dir").await?;
-        let (entry, _) = self
-            .make_temp(true, |dir, name| rustix::fs::mkdirat(dir, name, Mode::from(0o700)).map(|()| None))?;
+        let (entry, _) =
+            self.make_temp(|dir, name| rustix::fs::mkdirat(dir, name, Mode::from(0o700)).map(|()| None))?;
         Ok(entry)
     }
 
@@ -86,7 +105,6 @@ impl FileSystem {
 
     fn make_temp(
         &self,
-        is_dir: bool,
         make: impl Fn(&OwnedFd, &str) -> Result<Option<OwnedFd>, Errno>,
     ) -> Result<(TempEntry, Option<OwnedFd>), FsError> {
         let given = self.inner.options.system_temp.to_str().filter(|path| path.starts_with('/'));
@@ -101,7 +119,7 @@ impl FileSystem {
             match make(&dir, &name) {
                 Ok(fd) => {
                     let path = child(&canonical, &name);
-                    return Ok((TempEntry { dir, name, path, is_dir }, fd));
+                    return Ok((TempEntry::of(dir, name, path)?, fd));
                 }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(FsError::host(errno, "create")),

@@ -355,3 +355,183 @@ async fn a_panic_while_a_file_is_made_leaves_no_temporary() {
     assert!(task.await.unwrap_err().is_panic());
     assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
 }
+
+/// Between the last look and the rename itself a directory may go; what was put into it is taken out again.
+#[tokio::test]
+async fn what_is_renamed_into_a_directory_that_moves_is_put_back() {
+    let (_dir, root) = workspace();
+    let files = files(&root).await;
+    let outside = root.parent().unwrap().join("outside");
+    for directory in [true, false] {
+        std::fs::create_dir(root.join("d")).unwrap();
+        if directory {
+            std::fs::create_dir(root.join("a")).unwrap();
+        } else {
+            std::fs::write(root.join("a"), "a").unwrap();
+        }
+        let (from, to) = (root.join("d"), outside.clone());
+        Hooks::set(&files.inner.hooks.create, move || std::fs::rename(from, to).unwrap());
+        let error = files.rename("a", "d/b").await.unwrap_err();
+        assert_eq!(refusal(error), reason::PATH_CHANGED);
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(root.join("a").is_dir(), directory);
+        // Its old name is another's by now: it stays where it is, and nothing is lost.
+        std::fs::create_dir(root.join("d")).unwrap();
+        std::fs::remove_dir(&outside).unwrap();
+        let (from, to, at) = (root.join("d"), outside.clone(), root.join("a"));
+        Hooks::set(&files.inner.hooks.create, move || {
+            std::fs::write(at, "theirs").unwrap();
+            std::fs::rename(from, to).unwrap();
+        });
+        files.rename("a", "d/b").await.unwrap_err();
+        assert_eq!(std::fs::read_to_string(root.join("a")).unwrap(), "theirs");
+        assert!(outside.join("b").exists());
+        std::fs::remove_dir_all(&outside).unwrap();
+        std::fs::remove_file(root.join("a")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_replaces_nothing_in_a_directory_that_moves_is_taken_back() {
+    let (_dir, root) = workspace();
+    let files = files(&root).await;
+    let outside = root.parent().unwrap().join("outside");
+    std::fs::create_dir(root.join("d")).unwrap();
+    let (from, to) = (root.join("d"), outside.clone());
+    Hooks::set(&files.inner.hooks.create, move || std::fs::rename(from, to).unwrap());
+    let error = files.replace("d/a", b"a", None, false).await.unwrap_err();
+    assert_eq!(refusal(error), reason::PATH_CHANGED);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// The directory that is emptied is left as it is once it is elsewhere, and what comes in its place too.
+#[tokio::test]
+async fn a_tree_that_moves_while_it_is_removed_is_left() {
+    let (_dir, root) = workspace();
+    let files = files(&root).await;
+    let outside = root.parent().unwrap().join("outside");
+    for mode in 0..2 {
+        let files = if mode == 0 { files.clone() } else { files.clone().without_openat2() };
+        // The tree itself, and a directory of it, at each level that is come to.
+        for (moved, at) in [("d", 0), ("d", 1), ("d", 2), ("d/e", 1), ("d/e", 2)] {
+            for path in ["d/a", "d/e/a", "d/e/f/a"] {
+                std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+                std::fs::write(root.join(path), "a").unwrap();
+            }
+            let mut level = 0;
+            let (from, to) = (root.join(moved), outside.clone());
+            super::points::set(move |point| {
+                if point == "level" {
+                    if level == at {
+                        std::fs::rename(&from, &to).unwrap();
+                        std::fs::write(to.join("late"), "theirs").unwrap();
+                    }
+                    level += 1;
+                }
+            });
+            let result = files.remove_dir_all("d").await;
+            super::points::clear();
+            assert!(result.is_err(), "{moved} at {at}");
+            assert_eq!(std::fs::read_to_string(outside.join("late")).unwrap(), "theirs", "{moved} at {at}");
+            // What was not come to yet is there still.
+            let left = if moved == "d" { "e/f/a" } else { "f/a" };
+            assert!(outside.join(left).exists(), "{moved} at {at}");
+            std::fs::remove_dir_all(&outside).unwrap();
+            let _ = std::fs::remove_dir_all(root.join("d"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_took_the_place_of_a_temporary_entry_is_left() {
+    let (_dir, root) = workspace();
+    let files = files(&root).await;
+    let precious = root.parent().unwrap().join("precious");
+    for link in [true, false] {
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::write(precious.join("p"), "p").unwrap();
+        for made in [files.temp_file(b"t").await.unwrap(), files.temp_dir().await.unwrap()] {
+            let path = PathBuf::from(made.path());
+            let aside = root.join("aside");
+            std::fs::rename(&path, &aside).unwrap();
+            if link {
+                symlink(&precious, &path).unwrap();
+            } else {
+                std::fs::rename(&precious, &path).unwrap();
+            }
+            drop(made);
+            assert_eq!(std::fs::read_to_string(path.join("p")).unwrap(), "p");
+            if link {
+                std::fs::remove_file(&path).unwrap();
+            } else {
+                std::fs::rename(&path, &precious).unwrap();
+            }
+            let _ = std::fs::remove_file(&aside);
+            let _ = std::fs::remove_dir(&aside);
+        }
+        std::fs::remove_dir_all(&precious).unwrap();
+    }
+}
+
+/// Before each step that reads, writes, cuts or looks, the path has to name the file that was opened: at whichever of them
+/// another file takes its name, that one is left alone, and nothing more is done to the first.
+#[tokio::test]
+async fn an_open_file_that_loses_its_name_is_let_go_at_the_next_step() {
+    let (_dir, root) = workspace();
+    let old = vec![b'o'; (2 << 20) + 10];
+    let new = vec![b'n'; (3 << 20) + 10];
+    for (mode, operation) in (0..2).flat_map(|mode| (0..6).map(move |operation| (mode, operation))) {
+        let files = files(&root).await;
+        let files = if mode == 0 { files } else { files.without_openat2() };
+        let mut at = 0;
+        loop {
+            std::fs::write(root.join("a"), &old).unwrap();
+            std::fs::write(root.join("new"), &new).unwrap();
+            let (mut seen, from) = (0, root.clone());
+            let done = std::rc::Rc::new(std::cell::Cell::new(false));
+            let swapped = done.clone();
+            super::points::set(move |point| {
+                if point == "verified" {
+                    if seen == at {
+                        std::fs::rename(from.join("a"), from.join("first")).unwrap();
+                        std::fs::write(from.join("a"), "theirs").unwrap();
+                        swapped.set(true);
+                    }
+                    seen += 1;
+                }
+            });
+            let result = match operation {
+                0 => files.open("a").await.and_then(|file| file.read_to(1 << 23)).map(drop),
+                1 => files.open("a").await.and_then(|file| file.stat().and_then(|_| file.stat())).map(drop),
+                2 => files.write("a", &new).await.map(drop),
+                3 => files.truncate("a", 5).await,
+                4 => files.copy("new", "a").await.map(drop),
+                _ => files.copy("a", "b").await.map(drop),
+            };
+            super::points::clear();
+            if !done.get() {
+                result.unwrap();
+                break;
+            }
+            assert_eq!(std::fs::read_to_string(root.join("a")).unwrap(), "theirs", "{operation} at {at}");
+            match result {
+                // It was the last look; what it allowed was done to the file that was looked at.
+                Ok(()) => {}
+                Err(error) => assert_eq!(refusal(error), reason::NO_LONGER_MATCHES, "{operation} at {at}"),
+            }
+            at += 1;
+        }
+        assert!(at > 0, "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_walks_as_its_workspace_does() {
+    let (_dir, root) = workspace();
+    let files = files(&root).await;
+    let copy = root.parent().unwrap().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    assert_eq!(files.over(&copy).unwrap().inner.pins.has_openat2(), files.inner.pins.has_openat2());
+    let files = files.without_openat2();
+    assert!(!files.over(&copy).unwrap().over(&copy).unwrap().inner.pins.has_openat2());
+}

@@ -65,6 +65,11 @@ impl FileSystem {
             opened => opened,
         };
         let mode = file_mode(mode);
+        match self.inner.pins.names(target.canonical(), &named) {
+            Ok(true) => {}
+            Ok(false) => return Err(target.denied(reason::PATH_CHANGED)),
+            Err(errno) => return Err(FsError::host(errno, "set_mode")),
+        }
         match fd {
             Ok(fd) => {
                 let opened = rustix::fs::fstat(&fd).map_err(|errno| FsError::host(errno, "stat"))?;

@@ -2,214 +2,160 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::sync::{oneshot, watch};
 
 use crate::flows::capability::{Action, Capability, CapabilityPattern, MAX_RESOURCE_UNITS, units};
-use crate::flows::effects::{Tier, tier_of};
+use crate::flows::effects::tier_of;
 use crate::flows::rules::{CapabilitySet, Effect, Rule};
-use crate::fs::{Roots, lexical};
+use crate::fs::Roots;
 use crate::meta::{Meta, check_meta};
-use crate::permission::{
-    GrantStoreCode, GrantStoreError, PermissionDenied, PermissionError, PermissionRequired,
-};
+use crate::permission::{GrantStoreError, PermissionDenied, PermissionError, PermissionRequired};
 use crate::persist::Persist;
 
+mod answer;
+mod envelope;
 mod event;
+#[cfg(test)]
+mod explorer;
+mod judge;
+mod options;
 mod pattern;
 mod replay;
+mod reply;
+mod request;
 mod ruleset;
+mod sabotage;
 mod twin;
 
-pub use event::MAX_EVENT_BYTES;
-pub use replay::{MAX_ENVELOPE_PATTERNS, MAX_ENVELOPE_SIGNATURES, PAGE_EVENTS};
+use answer::Outcome;
+pub use answer::PERSIST_MILLIS;
+pub use envelope::{Envelope, EnvelopeScope, MAX_ENVELOPE_PATTERNS, MAX_ENVELOPE_SIGNATURES};
+pub use event::{GrantEvent, GrantRecord, MAX_EVENT_BYTES, POLICY_RUN, RunGrantRecord};
+pub(crate) use judge::{Judge, View};
+pub use options::GrantStoreOptions;
+pub use replay::PAGE_EVENTS;
+pub use reply::{ReplyContext, Resolution, plan_reply};
+use request::{End, Parked, Pending, Requests};
+pub use request::{PendingRequest, RequestWatch};
 use ruleset::Rulesets;
 pub use ruleset::{Explanation, MAX_RULES, RunRule, Source};
+use sabotage::Sabotage;
 
-/// Milliseconds that one write to the journal may take.
-pub const PERSIST_MILLIS: u64 = 30_000;
 /// Requests that wait for an answer at most.
 pub const MAX_PENDING: usize = 1_024;
-/// The run that holds remembered grants. No run of a host may have this id.
-pub const POLICY_RUN: &str = "flowcell.policy";
 
-/// What a store is made of. All of it is fixed at construction.
-#[derive(Clone)]
-pub struct GrantStoreOptions {
-    /// The host's policy, ruleset 0: a deny here is a veto.
-    pub configured: Vec<Rule>,
-    /// Rules kept from earlier processes by the host itself, beside those that the journal replays.
-    pub remembered: Vec<Rule>,
-    /// Rules of this run, each with the ceiling it is bound to.
-    pub run_rules: Vec<RunRule>,
-    /// The run whose events the store writes and replays; 1 to 4,096 units, no NUL, not [`POLICY_RUN`]. Without one there
-    /// is nothing to record an answer in, and [`GrantStore::reply`] is `invalid_resolution`.
-    pub run_id: Option<String>,
-    /// The plan that run grants are bound to; bounds as of `run_id`.
-    pub plan_digest: Option<String>,
-    /// The logical workspace root: absolute, of UTF-8. It need not exist.
-    pub workspace_root: PathBuf,
-    /// The journal.
-    pub persist: Arc<dyn Persist>,
-}
-
-impl GrantStoreOptions {
-    /// Options without rules, run or plan.
-    pub fn new(workspace_root: impl Into<PathBuf>, persist: Arc<dyn Persist>) -> Self {
-        GrantStoreOptions {
-            configured: Vec::new(),
-            remembered: Vec::new(),
-            run_rules: Vec::new(),
-            run_id: None,
-            plan_digest: None,
-            workspace_root: workspace_root.into(),
-            persist,
-        }
-    }
-}
-
-impl fmt::Debug for GrantStoreOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrantStoreOptions")
-            .field("configured", &self.configured)
-            .field("remembered", &self.remembered)
-            .field("run_rules", &self.run_rules)
-            .field("run_id", &self.run_id)
-            .field("plan_digest", &self.plan_digest)
-            .field("workspace_root", &self.workspace_root)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An answer to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Resolution {
-    /// Yes, for this request only: recorded, and never authority by itself. The host hands it to the one call it is for
-    /// through [`Authority::admitting`](crate::Authority::admitting).
-    Once,
-    /// No: recorded; the next request asks again.
-    Deny,
-}
-
-/// A request that waits for an answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PendingRequest {
-    /// `permission-<n>`, n from 1 in each store.
-    pub request_id: String,
-    /// What is asked.
-    pub capability: Capability,
-    /// How grave it is (kernel contract 4).
-    pub tier: Tier,
-    /// What the asker added.
-    pub meta: Meta,
-}
-
-/// The unattended grant store. A request that no rule decides ends in [`PermissionRequired`] and is kept, so that an answer
-/// can be recorded for it: the newest [`MAX_PENDING`] of them.
+/// The grant store.
+///
+/// Attended, a request that no rule decides waits until it is answered, until a rule covers it, or until its future is
+/// dropped; a host learns of it through [`watch`](Self::watch). Unattended, it ends in [`PermissionRequired`] and is kept,
+/// so that an answer can be recorded for it: the newest [`MAX_PENDING`] of them.
 ///
 /// **Invariant:** persist before activate. An answer counts when its event is in the journal, and not before; a write that
-/// fails or takes more than [`PERSIST_MILLIS`] leaves the request as it was.
+/// fails or takes more than [`PERSIST_MILLIS`] leaves the request as it was. (A late record may still land, and counts when
+/// the journal is replayed.)
+///
+/// **Invariant:** no lock is held over a write: a slow journal stalls the reply that issued the write, and nobody else.
 ///
 /// **Invariant:** a configured deny is a veto over every other ruleset.
 pub struct GrantStore {
-    rules: Rulesets,
+    attended: bool,
     warnings: Vec<String>,
     run_id: Option<String>,
     plan_digest: Option<String>,
     root: String,
     persist: Arc<dyn Persist>,
     closed: AtomicBool,
-    requests: Mutex<Requests>,
+    /// What changes. Locked before the rules.
+    state: Mutex<State>,
+    /// The live rules; written under the lock of the state, so that nobody goes to wait while one is added.
+    rules: RwLock<Rulesets>,
+    changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct Requests {
-    last: u64,
-    pending: BTreeMap<u64, Pending>,
-}
-
-struct Pending {
-    request: PendingRequest,
-    writing: bool,
+struct State {
+    requests: Requests,
+    /// Rules of grants that are being written.
+    reserved: usize,
+    /// Signatures of the envelopes in force.
+    signatures: BTreeSet<String>,
+    /// Signatures that the host vouches for.
+    vouched: BTreeSet<String>,
+    /// Envelopes that are being written.
+    in_flight: BTreeMap<String, watch::Receiver<Option<Outcome>>>,
+    /// Grants whose revocation is being written.
+    revoking: BTreeSet<u64>,
 }
 
 impl GrantStore {
-    /// Builds a store: resolves twins of configured rules, replays the run and the policy run. Any refusal of kernel
-    /// contract 5.1, and any bound, is `invalid_resolution`; a journal that cannot be read is `journal_failed`.
+    /// Builds a store: resolves twins of configured and narrowing rules, replays the run and the policy run, and grants the
+    /// envelope of the options unless the journal holds it. Any refusal of kernel contract 5.1, and any bound, is
+    /// `invalid_resolution`; a journal that cannot be read or written is `journal_failed`.
+    ///
+    /// Two stores that are built on one journal with one envelope leave exactly one record, where the journal's
+    /// [`append_after`](Persist::append_after) is atomic. Needs a Tokio runtime with time when an envelope is written.
     pub async fn open(options: GrantStoreOptions) -> Result<Arc<Self>, GrantStoreError> {
-        let root = root_text(&options)?;
-        if let Some(run) = &options.run_id {
-            check_identity("the run id", run)?;
-            if run == POLICY_RUN {
-                return Err(GrantStoreError::invalid("the run id is that of the policy run"));
-            }
-        }
-        if let Some(digest) = &options.plan_digest {
-            check_identity("the plan digest", digest)?;
-        }
-        let mut rules = Rulesets::default();
+        let root = options.check()?;
+        let mut base = Rulesets::default();
         let mut warnings = Vec::new();
-        if options.configured.len() > MAX_RULES {
-            return Err(GrantStoreError::invalid(format!("more than {MAX_RULES} rules")));
-        }
         let roots = Roots::of_root(&root);
-        for rule in options.configured {
-            let twin = twin::twin(&rule, &roots, &mut warnings)?;
-            rules.push_configured(rule, twin);
+        for rule in &options.configured {
+            let twin = twin::twin(rule, &roots, &mut warnings)?;
+            base.configured.push(rule.clone(), twin);
         }
-        rules.seal_configured();
-        for rule in options.run_rules {
-            rules.push_run(rule, None);
+        base.configured.seal();
+        for rule in options.narrowing.iter().filter(|rule| rule.effect != Effect::Allow) {
+            let twin = twin::twin(rule, &roots, &mut warnings)?;
+            base.narrowing.push(rule.clone(), twin);
         }
-        for rule in options.remembered {
-            rules.remembered.push(rule, None);
+        base.narrowing.seal();
+        for rule in &options.run_rules {
+            base.push_run(rule.clone(), None);
         }
-        rules.check_bound()?;
-
-        let reader = replay::Reader {
-            root: &root,
-            plan_digest: options.plan_digest.as_deref(),
-            policy_run: POLICY_RUN,
-        };
-        let mut signatures = BTreeSet::new();
-        if let Some(run) = &options.run_id {
-            let events = replay::read_all(&*options.persist, run).await?;
-            reader.replay_run(run, &events, &mut rules, &mut signatures)?;
+        for rule in &options.remembered {
+            base.push_remembered(rule.clone());
         }
-        let events = replay::read_all(&*options.persist, POLICY_RUN).await?;
-        reader.replay_policy(&events, &mut rules, &mut signatures)?;
-
+        base.check_bound()?;
+        let (rules, state) = answer::construct(&options, &root, &base).await?;
         Ok(Arc::new(GrantStore {
-            rules,
+            attended: options.attended,
             warnings,
             run_id: options.run_id,
             plan_digest: options.plan_digest,
             root,
             persist: options.persist,
             closed: AtomicBool::new(false),
-            requests: Mutex::default(),
+            state: Mutex::new(state),
+            rules: RwLock::new(rules),
+            changed: watch::Sender::new(()),
         }))
     }
 
     /// Asks for a capability under a ceiling, in the order of kernel contract 5. See
     /// [`Authority::check`](crate::Authority::check), which is how handlers ask.
+    ///
+    /// A waiting request that is answered no ends in [`PermissionDenied`] with the reason `denied on request`; one whose
+    /// store closes, with `store closed`. More than [`MAX_PENDING`] waiting is `invalid_resolution`.
     pub async fn check(
         &self,
         ceiling: &CapabilitySet,
         cap: Capability,
         meta: Meta,
     ) -> Result<(), PermissionError> {
-        self.check_admitting(ceiling, &[], cap, meta).await
+        self.check_by(ceiling, &[], cap, meta, None).await
     }
 
-    pub(crate) async fn check_admitting(
+    /// As [`Self::check`], with capabilities that were answered once, and judged by more than the request's own text.
+    pub(crate) async fn check_by(
         &self,
         ceiling: &CapabilitySet,
         admitted: &[Capability],
         cap: Capability,
         meta: Meta,
+        judge: Option<Judge>,
     ) -> Result<(), PermissionError> {
         check_meta(&meta)?;
         if self.is_closed() {
@@ -218,92 +164,81 @@ impl GrantStore {
         if !ceiling.allows(&cap) {
             return Err(PermissionDenied::new(cap, PermissionDenied::OUTSIDE_CEILING).into());
         }
-        match self.rules.evaluate(&cap) {
-            Effect::Allow => Ok(()),
-            Effect::Deny => Err(PermissionDenied::new(cap, PermissionDenied::BY_POLICY).into()),
-            Effect::Ask if admitted.contains(&cap) => Ok(()),
-            Effect::Ask => Err(self.keep(cap, meta)),
+        let decided = |effect| match effect {
+            Effect::Allow => Some(Ok(())),
+            Effect::Deny => Some(Err(PermissionDenied::new(cap.clone(), PermissionDenied::BY_POLICY).into())),
+            Effect::Ask if admitted.contains(&cap) => Some(Ok(())),
+            Effect::Ask => None,
+        };
+        if let Some(result) = decided(judged(&self.ruleset(), &cap, judge.as_ref())) {
+            return result;
         }
-    }
-
-    /// What a check under this ceiling would meet: pure, writes nothing. A closed store and a request outside the ceiling
-    /// answer deny.
-    pub fn decide(&self, ceiling: &CapabilitySet, cap: &Capability) -> Effect {
-        if self.is_closed() || !ceiling.allows(cap) { Effect::Deny } else { self.rules.evaluate(cap) }
-    }
-
-    /// Answers a kept request: records the event, then forgets the request and gives it back.
-    ///
-    /// A pattern goes with grants that add a rule, so any is `invalid_resolution` here. An unknown id, and one whose answer
-    /// is being written, is `request_not_found`; a write that fails or is late is `journal_failed` and the request can be
-    /// answered again. Needs a Tokio runtime with time.
-    pub async fn reply(
-        &self,
-        request_id: &str,
-        resolution: Resolution,
-        pattern: Option<CapabilityPattern>,
-    ) -> Result<PendingRequest, GrantStoreError> {
-        let (number, request) = {
-            let mut requests = self.requests();
+        let parked = {
+            let mut state = self.state();
             if self.is_closed() {
-                return Err(GrantStoreError::closed());
+                return Err(GrantStoreError::closed().into());
             }
-            let number = requests.find(request_id).ok_or_else(|| not_found(request_id))?;
-            let pending = requests.pending.get_mut(&number).ok_or_else(|| not_found(request_id))?;
-            if pending.writing {
-                return Err(not_found(request_id));
+            // Once more, now that no rule can be added before the request is in the table.
+            if let Some(result) = decided(judged(&self.ruleset(), &cap, judge.as_ref())) {
+                return result;
             }
-            if pattern.is_some() {
-                return Err(GrantStoreError::invalid("a pattern goes with a grant that adds a rule"));
+            if !self.attended {
+                let refused = self.keep(&mut state.requests, ceiling, cap, meta, judge);
+                self.changed.send_replace(());
+                return Err(refused);
             }
-            pending.writing = true;
-            (number, pending.request.clone())
+            self.park(&mut state.requests, ceiling, cap, meta, judge)?
         };
-        // From here on the mark is taken off again however this ends, a dropped future included.
-        let _mark = Writing { store: self, number };
-        let run = self.run_id.as_deref().ok_or_else(|| {
-            GrantStoreError::invalid("an answer is recorded in a run, and the store has none")
-        })?;
-        let event_type = match resolution {
-            Resolution::Once => event::ONCE,
-            Resolution::Deny => event::DENIED,
-        };
-        let payload = event::encode(&self.event(event_type, run, &request)?)?;
-        let write = self.persist.append(run, event_type, &payload);
-        match tokio::time::timeout(Duration::from_millis(PERSIST_MILLIS), write).await {
-            Ok(Ok(_seq)) => {}
-            Ok(Err(error)) => {
-                return Err(GrantStoreError::new(GrantStoreCode::JournalFailed, error.to_string()));
-            }
-            Err(_late) => {
-                let message = format!("the write took more than {PERSIST_MILLIS} ms");
-                return Err(GrantStoreError::new(GrantStoreCode::JournalFailed, message));
-            }
+        self.changed.send_replace(());
+        parked.wait().await
+    }
+
+    /// What a check under this ceiling would meet: pure, never waits, writes nothing. A closed store and a request outside
+    /// the ceiling answer deny.
+    pub fn decide(&self, ceiling: &CapabilitySet, cap: &Capability) -> Effect {
+        self.decide_by(ceiling, cap, None)
+    }
+
+    /// As [`Self::decide`], judged by more than the request's own text.
+    pub(crate) fn decide_by(
+        &self,
+        ceiling: &CapabilitySet,
+        cap: &Capability,
+        judge: Option<&Judge>,
+    ) -> Effect {
+        if self.is_closed() || !ceiling.allows(cap) {
+            Effect::Deny
+        } else {
+            judged(&self.ruleset(), cap, judge)
         }
-        let mut requests = self.requests();
-        if self.is_closed() {
-            return Err(GrantStoreError::closed());
-        }
-        requests.pending.remove(&number).ok_or_else(|| not_found(request_id))?;
-        Ok(request)
     }
 
     /// The requests that wait for an answer, oldest first; those whose answer is being written are among them.
     pub fn list(&self) -> Vec<PendingRequest> {
-        self.requests().pending.values().map(|pending| pending.request.clone()).collect()
+        self.state().requests.pending.values().map(|pending| pending.request.clone()).collect()
     }
 
-    /// All rules in the order of their evaluation, with where each comes from.
+    /// Tells of requests as they come, those that wait already first.
+    pub fn watch(self: &Arc<Self>) -> RequestWatch {
+        RequestWatch::new(self, self.changed.subscribe())
+    }
+
+    /// All rules in the order of their evaluation, with where each comes from; the narrowing rules last.
     pub fn rules(&self) -> Vec<(Rule, Source)> {
-        self.rules.listed()
+        self.ruleset().listed()
     }
 
     /// What the rules alone say of a request, and which rule said it; ceilings of askers and a closed store play no part.
     pub fn explain(&self, cap: &Capability) -> Explanation {
-        self.rules.explain(cap)
+        self.ruleset().explain(cap)
     }
 
-    /// What construction has to tell the host: a line for each configured rule that names a link or does not
+    /// Looks at the rules at one moment.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> T {
+        look(&View(&self.ruleset()))
+    }
+
+    /// What construction has to tell the host: a line for each configured or narrowing rule that names a link or does not
     /// resolve.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -312,7 +247,7 @@ impl GrantStore {
     /// Whether some rule might deny something below a resource. Conservative: false is a proof.
     pub(crate) fn may_deny_below(&self, action: Action, resource: &str) -> bool {
         match CapabilityPattern::new(action, format!("{}/**", resource.trim_end_matches('/'))) {
-            Some(below) => self.rules.may_deny(&below),
+            Some(below) => self.ruleset().may_deny(&below),
             None => true,
         }
     }
@@ -322,24 +257,93 @@ impl GrantStore {
         self.run_id.as_deref()
     }
 
-    /// Closes the store: kept requests are forgotten, later checks and replies fail with `store_closed`, later peeks
-    /// answer deny. Closing twice is fine.
+    /// The plan that run grants are bound to.
+    pub fn plan_digest(&self) -> Option<&str> {
+        self.plan_digest.as_deref()
+    }
+
+    /// The logical workspace root, without `.` or `..`: what patterns of grants are measured against.
+    pub fn workspace_root(&self) -> &str {
+        &self.root
+    }
+
+    /// Whether somebody is there to answer.
+    pub fn is_attended(&self) -> bool {
+        self.attended
+    }
+
+    /// Closes the store: every waiting request fails with the reason `store closed`, kept ones are forgotten, every later
+    /// call fails with `store_closed`, later peeks answer deny. Closing twice is fine, and dropping the store closes it.
     pub fn close(&self) {
-        let mut requests = self.requests();
-        self.closed.store(true, Ordering::SeqCst);
-        requests.pending.clear();
+        {
+            let mut state = self.state();
+            self.closed.store(true, Ordering::SeqCst);
+            if Sabotage::CloseForgets.is_on() {
+                return;
+            }
+            for (_, pending) in std::mem::take(&mut state.requests.pending) {
+                pending.end(End::Closed);
+            }
+        }
+        self.changed.send_replace(());
     }
 
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    fn keep(&self, capability: Capability, meta: Meta) -> PermissionError {
-        let tier = tier_of(&capability, &self.root);
-        let mut requests = self.requests();
-        if self.is_closed() {
-            return GrantStoreError::closed().into();
+    /// Takes a request whose asker went away out of the table.
+    fn forget(&self, number: u64) {
+        let gone = self.state().requests.pending.remove(&number);
+        if gone.is_some() {
+            self.changed.send_replace(());
         }
+    }
+
+    /// The first request with a greater number.
+    fn first_after(&self, seen: u64) -> Result<Option<(u64, PendingRequest)>, GrantStoreError> {
+        let state = self.state();
+        if self.is_closed() {
+            return Err(GrantStoreError::closed());
+        }
+        let after = seen.saturating_add(1);
+        let found = state.requests.pending.range(after..).next();
+        Ok(found.map(|(number, pending)| (*number, pending.request.clone())))
+    }
+
+    fn waits(&self, request_id: &str) -> bool {
+        self.state().requests.find(request_id).is_some()
+    }
+
+    fn park(
+        &self,
+        requests: &mut Requests,
+        ceiling: &CapabilitySet,
+        capability: Capability,
+        meta: Meta,
+        judge: Option<Judge>,
+    ) -> Result<Parked<'_>, GrantStoreError> {
+        if requests.pending.len() >= MAX_PENDING {
+            return Err(GrantStoreError::invalid(format!("more than {MAX_PENDING} requests wait")));
+        }
+        let tier = tier_of(&capability, &self.root);
+        let (number, request_id) = requests.next();
+        let (waiter, answer) = oneshot::channel();
+        let request = PendingRequest { request_id, capability: capability.clone(), tier, meta };
+        let ceiling = ceiling.clone();
+        let waiter = Some(waiter);
+        requests.pending.insert(number, Pending { request, ceiling, judge, writing: false, waiter });
+        Ok(Parked { store: self, number, capability, answer })
+    }
+
+    fn keep(
+        &self,
+        requests: &mut Requests,
+        ceiling: &CapabilitySet,
+        capability: Capability,
+        meta: Meta,
+        judge: Option<Judge>,
+    ) -> PermissionError {
         if requests.pending.len() >= MAX_PENDING {
             // Nobody waits in an unattended store, so the oldest makes room: a long-lived store must not fill up.
             let oldest =
@@ -349,10 +353,12 @@ impl GrantStore {
             };
             requests.pending.remove(&oldest);
         }
-        requests.last = requests.last.saturating_add(1);
-        let number = requests.last;
-        let request = PendingRequest { request_id: request_id(number), capability, tier, meta };
-        requests.pending.insert(number, Pending { request: request.clone(), writing: false });
+        let tier = tier_of(&capability, &self.root);
+        let (number, request_id) = requests.next();
+        let request = PendingRequest { request_id, capability, tier, meta };
+        let ceiling = ceiling.clone();
+        let pending = Pending { request: request.clone(), ceiling, judge, writing: false, waiter: None };
+        requests.pending.insert(number, pending);
         PermissionRequired {
             request_id: request.request_id,
             run_id: self.run_id.clone(),
@@ -363,80 +369,41 @@ impl GrantStore {
         .into()
     }
 
-    fn event(
-        &self,
-        event_type: &str,
-        run: &str,
-        request: &PendingRequest,
-    ) -> Result<event::GrantEvent, GrantStoreError> {
-        let capability = request.capability.clone();
-        let pattern = CapabilityPattern::new(capability.action(), capability.resource())
-            .ok_or_else(|| GrantStoreError::invalid("the resource is too long"))?;
-        Ok(event::GrantEvent {
-            event_type: event_type.to_owned(),
-            request_id: request.request_id.clone(),
-            run_id: run.to_owned(),
-            plan_digest: self.plan_digest.clone(),
-            capability,
-            pattern,
-            scope: event::Scope::Once,
-            tier: request.tier,
-        })
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ruleset(&self) -> RwLockReadGuard<'_, Rulesets> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ruleset_mut(&self) -> RwLockWriteGuard<'_, Rulesets> {
+        self.rules.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for GrantStore {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 impl fmt::Debug for GrantStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GrantStore")
+            .field("attended", &self.attended)
             .field("run_id", &self.run_id)
             .field("root", &self.root)
-            .field("rules", &self.rules)
+            .field("rules", &self.ruleset())
             .finish_non_exhaustive()
     }
 }
 
-impl Requests {
-    fn find(&self, id: &str) -> Option<u64> {
-        let number: u64 = id.strip_prefix("permission-")?.parse().ok()?;
-        (request_id(number) == id && self.pending.contains_key(&number)).then_some(number)
+fn judged(rules: &Rulesets, cap: &Capability, judge: Option<&Judge>) -> Effect {
+    match judge {
+        None => rules.evaluate(cap),
+        Some(judge) => judge(&View(rules)),
     }
-}
-
-/// The mark of a request whose answer is being written.
-struct Writing<'a> {
-    store: &'a GrantStore,
-    number: u64,
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        if let Some(pending) = self.store.requests().pending.get_mut(&self.number) {
-            pending.writing = false;
-        }
-    }
-}
-
-fn request_id(number: u64) -> String {
-    format!("permission-{number}")
-}
-
-fn not_found(id: &str) -> GrantStoreError {
-    GrantStoreError::new(GrantStoreCode::RequestNotFound, format!("no request {id} waits for an answer"))
-}
-
-fn root_text(options: &GrantStoreOptions) -> Result<String, GrantStoreError> {
-    let text = options
-        .workspace_root
-        .to_str()
-        .ok_or_else(|| GrantStoreError::invalid("the workspace root is not UTF-8"))?;
-    if !text.starts_with('/') || text.contains('\0') {
-        return Err(GrantStoreError::invalid("the workspace root is not an absolute path"));
-    }
-    Ok(lexical("/", text))
 }
 
 /// An identity has 1 to 4,096 units and no NUL.

@@ -1,6 +1,8 @@
 use flowcell_kernel::flows::rules::Effect;
 use flowcell_kernel::{Authority, InvalidCapability, Meta, PermissionDenied, PermissionError};
 
+use proptest::prelude::*;
+
 use crate::support::{Bench, cap, pattern_of};
 
 async fn denied(authority: &Authority, request: &str) -> String {
@@ -63,4 +65,32 @@ async fn what_is_admitted_answers_an_ask_and_nothing_else() {
     store.close();
     assert_eq!(call.decide(&cap("fs:read:/a")), Effect::Deny);
     assert!(matches!(call.check(cap("fs:read:/a"), Meta::new()).await, Err(PermissionError::Store(_))));
+}
+
+const GLOBS: [&str; 6] = ["fs:read:/a", "fs:*:/a/*", "fs:read:**", "*", "net:get:*", "fs:write:/?"];
+const REQUESTS: [&str; 5] =
+    ["fs:read:/a", "fs:read:/a/b", "fs:write:/a", "net:get:h", "net:private:http://10.0.0.1"];
+
+fn group() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(0..GLOBS.len(), 0..3)
+}
+
+proptest! {
+    /// Invariant 5, through an authority: two ceilings allow what both allow, in either order.
+    #[test]
+    fn ceilings_only_narrow(first in group(), second in group()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let bench = Bench::new();
+        let rules = ["allow *", "allow net:private:**"];
+        let root = Authority::root(runtime.block_on(bench.store(&rules)));
+        let patterns = |group: &[usize]| group.iter().map(|at| pattern_of(GLOBS[*at])).collect::<Vec<_>>();
+        let (one, two) = (root.attenuate(&patterns(&first)), root.attenuate(&patterns(&second)));
+        let both = one.attenuate(&patterns(&second));
+        let turned = two.attenuate(&patterns(&first));
+        prop_assert_eq!(both.ceiling(), turned.ceiling());
+        for request in REQUESTS.map(cap) {
+            let allowed = one.decide(&request) == Effect::Allow && two.decide(&request) == Effect::Allow;
+            prop_assert_eq!(both.decide(&request) == Effect::Allow, allowed);
+        }
+    }
 }

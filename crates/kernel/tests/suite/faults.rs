@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::support::{Bench, cap, pattern_of, rule};
 
 fn options(persist: Arc<dyn Persist>) -> GrantStoreOptions {
-    let mut options = GrantStoreOptions::new("/ws", persist);
+    let mut options = GrantStoreOptions::new("/ws", persist).unattended();
     options.run_id = Some("run-1".to_owned());
     options.plan_digest = Some("plan-1".to_owned());
     options

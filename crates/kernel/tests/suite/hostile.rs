@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flowcell_kernel::{Dir, FileSystem, FsError, FsOptions, Kind, WalkRoot};
 
-use crate::support::{ALL, Bench, leftovers, reason, required};
+use crate::support::{ALL, Bench, leftovers, reason, required, skipped};
 
 const REPLACED: &str = "the workspace root is not the directory that was opened";
 const STAYS: &str = "the workspace root stays where it is";
@@ -285,12 +285,12 @@ async fn devices_are_no_files() {
         .current_dir(&bench.root)
         .status();
     if !made.is_ok_and(|status| status.success()) {
-        println!("skipped: devices_are_no_files: no device can be made");
+        skipped("devices_are_no_files", "no device can be made");
         return;
     }
     let opens = std::fs::File::open(bench.root.join("null")).is_ok();
     if !opens {
-        println!("skipped: devices_are_no_files: devices cannot be opened here");
+        skipped("devices_are_no_files", "devices cannot be opened here");
         return;
     }
     for files in bench.both(ALL).await {

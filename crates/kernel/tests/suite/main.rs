@@ -1,15 +1,29 @@
 //! The kernel's public behaviour.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod attended;
 mod authority;
+mod bypass;
+mod copies;
+mod crash;
 mod entries;
+mod envelope;
+mod events;
+mod exercise;
 mod faults;
 mod handler;
 mod hostile;
+mod landing;
 mod links;
 mod mounts;
+mod narrowing;
 mod permission;
 mod ports;
+mod process;
+mod process_bash;
+mod process_line;
+mod process_oracle;
+mod process_props;
 mod reading;
 mod replace;
 mod replay;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flowcell_kernel::{FsError, FsOptions};
 
-use crate::support::{Bench, READ_ONLY, leftovers, reason};
+use crate::support::{Bench, READ_ONLY, leftovers, reason, skipped};
 
 const MARK: &str = "mounts-in=";
 
@@ -21,7 +21,7 @@ fn in_mounts(test: &str, bench: &Bench, script: &str) {
     match status {
         Ok(status) if status.success() => {}
         Ok(status) if matches!(status.code(), Some(1 | 77)) => {
-            println!("skipped: {test}: no mount of its own");
+            skipped(test, "no mount of its own");
         }
         other => panic!("{test}: {other:?}"),
     }

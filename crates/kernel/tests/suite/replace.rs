@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use flowcell_kernel::{Authority, Entropy, FileSystem, FsError, FsOptions, Replaced, Workspace};
 
-use crate::support::{ALL, Bench, REFUSED, leftovers, minds_mode_bits, reason};
+use crate::support::{ALL, Bench, REFUSED, leftovers, minds_mode_bits, reason, skipped};
 
 fn meta(bench: &Bench, path: &str) -> std::fs::Metadata {
     std::fs::metadata(bench.root.join(path)).unwrap()
@@ -59,7 +59,7 @@ async fn another_s_file_stays_another_s() {
     let bench = Bench::new();
     bench.put("a", "old");
     if std::os::unix::fs::chown(bench.root.join("a"), Some(1234), Some(4321)).is_err() {
-        println!("skipped: another_s_file_stays_another_s: not root");
+        skipped("another_s_file_stays_another_s", "not root");
         return;
     }
     chmod(&bench, "a", 0o4755);
@@ -232,7 +232,7 @@ async fn an_owner_that_cannot_be_kept_makes_it_in_place() {
         match status {
             Ok(status) => assert!(status.success()),
             Err(error) => {
-                println!("skipped: an_owner_that_cannot_be_kept_makes_it_in_place: setpriv: {error}");
+                skipped("an_owner_that_cannot_be_kept_makes_it_in_place", format!("setpriv: {error}"));
                 return;
             }
         }
@@ -240,7 +240,7 @@ async fn an_owner_that_cannot_be_kept_makes_it_in_place() {
         assert_eq!((bench.get("a").as_str(), after.ino(), after.uid()), ("new", ino, 1234));
         assert!(leftovers(&bench.root).is_empty());
     } else {
-        println!("skipped: an_owner_that_cannot_be_kept_makes_it_in_place: not root");
+        skipped("an_owner_that_cannot_be_kept_makes_it_in_place", "not root");
     }
 }
 
@@ -264,7 +264,7 @@ async fn a_file_that_is_a_mount_point_makes_it_in_place() {
             assert!(leftovers(&bench.root).is_empty());
         }
         Ok(status) if matches!(status.code(), Some(1 | 77)) => {
-            println!("skipped: a_file_that_is_a_mount_point_makes_it_in_place: no mount of its own");
+            skipped("a_file_that_is_a_mount_point_makes_it_in_place", "no mount of its own");
         }
         other => panic!("{other:?}"),
     }
@@ -315,7 +315,7 @@ async fn a_running_program_is_replaced_by_name() {
     let mut child = match std::process::Command::new(bench.root.join("prog")).arg("5").spawn() {
         Ok(child) => child,
         Err(error) => {
-            println!("skipped: a_running_program_is_replaced_by_name: {error}");
+            skipped("a_running_program_is_replaced_by_name", format!("{error}"));
             return;
         }
     };
@@ -337,7 +337,7 @@ async fn what_the_host_holds_unchangeable_is_kept() {
     for (set, unset) in [("+i", "-i"), ("+a", "-a")] {
         bench.put("a", "old");
         if !chattr(set, "a") {
-            println!("skipped: what_the_host_holds_unchangeable_is_kept: chattr {set}");
+            skipped("what_the_host_holds_unchangeable_is_kept", format!("chattr {set}"));
             return;
         }
         let results = {

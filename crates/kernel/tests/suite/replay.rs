@@ -136,10 +136,15 @@ async fn a_revoked_grant_does_not_come_back() {
         (POLICY_RUN, ENVELOPE, envelope(POLICY_RUN, "remembered")),
         (POLICY_RUN, REVOKED, revoked(1)),
         (POLICY_RUN, REVOKED, revoked(3)),
+        // What is given later is not taken back ahead of time.
+        (POLICY_RUN, REVOKED, revoked(7)),
+        (POLICY_RUN, REMEMBERED, remembered("c.example")),
     ])
     .await
     .unwrap();
-    assert_eq!(store.rules(), [(rule("allow net:get:b.example"), Source::Remembered { seq: Some(2) })]);
+    let stands =
+        |host: &str, seq| (rule(&format!("allow net:get:{host}")), Source::Remembered { seq: Some(seq) });
+    assert_eq!(store.rules(), [stands("b.example", 2), stands("c.example", 7)]);
 }
 
 #[tokio::test]

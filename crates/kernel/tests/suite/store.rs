@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{cap, pattern_of, rule};
 
 fn options(persist: Arc<dyn Persist>) -> GrantStoreOptions {
-    let mut options = GrantStoreOptions::new("/ws", persist);
+    let mut options = GrantStoreOptions::new("/ws", persist).unattended();
     options.run_id = Some("run-1".to_owned());
     options
 }
@@ -259,8 +259,9 @@ async fn options_are_checked() {
 
 #[tokio::test]
 async fn without_a_run_nothing_can_be_recorded() {
-    let store =
-        GrantStore::open(GrantStoreOptions::new("/ws", Arc::new(MemoryPersist::new()))).await.unwrap();
+    let store = GrantStore::open(GrantStoreOptions::new("/ws", Arc::new(MemoryPersist::new())).unattended())
+        .await
+        .unwrap();
     assert_eq!(ask(&store, "fs:read:/a").await.run_id, None);
     assert_eq!(
         code(store.reply("permission-1", Resolution::Once, None).await),

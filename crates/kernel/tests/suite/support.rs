@@ -41,7 +41,7 @@ impl Bench {
     }
 
     pub(crate) async fn store(&self, rules: &[&str]) -> Arc<GrantStore> {
-        let mut options = GrantStoreOptions::new(&self.root, self.persist.clone());
+        let mut options = GrantStoreOptions::new(&self.root, self.persist.clone()).unattended();
         options.configured = rules.iter().map(|text| self.rule(text)).collect();
         options.run_id = Some("run-1".to_owned());
         GrantStore::open(options).await.unwrap()
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     pub(crate) async fn files_at(&self, root: &Path, rules: &[&str], options: FsOptions) -> FileSystem {
-        let mut store = GrantStoreOptions::new(root, self.persist.clone());
+        let mut store = GrantStoreOptions::new(root, self.persist.clone()).unattended();
         store.configured = rules.iter().map(|text| self.rule(text)).collect();
         let store = GrantStore::open(store).await.unwrap();
         let entropy = Arc::new(SeededEntropy::new(1));
@@ -76,6 +76,12 @@ impl Bench {
 
     pub(crate) fn get(&self, path: &str) -> String {
         std::fs::read_to_string(self.root.join(path)).unwrap()
+    }
+
+    /// Whether a new entry of this path would be made below the bench's own directory, and not through a link.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+        parent.is_some_and(|parent| parent.starts_with(&self.outside)) && path.symlink_metadata().is_err()
     }
 
     pub(crate) fn text(&self, path: &str) -> String {
@@ -125,6 +131,13 @@ pub(crate) fn leftovers(dir: &Path) -> Vec<String> {
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.ends_with(".tmp")).collect()
 }
 
+/// A test that the machine lacks something for. Where everything has to be there, it fails.
+#[allow(clippy::disallowed_methods, reason = "tests read where they run")]
+pub(crate) fn skipped(test: &str, why: impl std::fmt::Display) {
+    println!("skipped: {test}: {why}");
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{test} is skipped: {why}");
+}
+
 const MARK: &str = "--skip=run-again-without-privileges";
 
 /// Whether this process minds mode bits; if it does not, runs the named test again in one that does.
@@ -146,7 +159,7 @@ pub(crate) fn minds_mode_bits(test: &str) -> bool {
         .status();
     match status {
         Ok(status) => assert!(status.success(), "{test} failed without privileges"),
-        Err(error) => println!("skipped: {test}: setpriv: {error}"),
+        Err(error) => skipped(test, format!("setpriv: {error}")),
     }
     false
 }

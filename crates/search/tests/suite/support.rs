@@ -32,7 +32,7 @@ impl Place {
     pub(crate) fn with_rules(rules: impl FnOnce(&str) -> Vec<Rule>) -> Self {
         let dir = TempDir::new().unwrap();
         let root = dir.path().to_str().unwrap().to_owned();
-        let mut options = GrantStoreOptions::new(dir.path(), Arc::new(MemoryPersist::new()));
+        let mut options = GrantStoreOptions::new(dir.path(), Arc::new(MemoryPersist::new())).unattended();
         options.configured = rules(&root);
         let store = block_on(GrantStore::open(options)).unwrap();
         let authority = Authority::root(store);
