@@ -28,7 +28,7 @@ pub fn bindings() -> Result<Vec<Binding>, HarnessError> {
         use std::sync::Arc;
 
         use flowcell_search::{Engine, GlobHandler, GrepHandler, SOURCES, Search};
-        let engine: Arc<dyn Search> = Arc::new(Engine);
+        let engine: Arc<dyn Search> = Arc::new(Engine::with_threads(1));
         bindings.push(bind("glob", SOURCES, GlobHandler::new(Arc::clone(&engine)))?);
         bindings.push(bind("grep", SOURCES, GrepHandler::new(engine))?);
     }

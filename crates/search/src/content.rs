@@ -1,18 +1,18 @@
 //! Searching the content of one file in bounded memory (search contract 2.1 and 5).
 //!
-//! A file of ordinary size is read whole; a larger one passes through a window of whole lines. Nothing
-//! is believed before the end of the file was seen, because a NUL byte anywhere makes it binary.
+//! A file passes through a window of whole lines; one of ordinary size fits into it. Nothing is believed before the
+//! end of the file was seen, because a NUL byte anywhere makes it binary.
 
-use crate::hits::{Collector, Hit, Keep};
+use crate::hits::{Collector, Hit, Keep, Kept};
 use crate::lines;
-use crate::matcher::{Block, LineMatcher};
-use crate::symbols::{MAX_SYMBOL_BYTES, Outline, Symbol};
+use crate::matcher::LineMatcher;
+use crate::symbols::{Encloser, MAX_SYMBOL_BYTES, Symbol};
 use crate::watch::{Cut, Watch};
 use memchr::{memchr, memrchr};
 
 /// A longer line is matched on its start alone, on this many bytes of it at least.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
-/// Bytes read at once of a file that does not fit.
+/// Bytes read at once.
 const PIECE: usize = 256 * 1024;
 
 /// Where the bytes of a file come from.
@@ -23,6 +23,9 @@ pub(crate) trait Content {
 
     /// Size of the file when it was opened, in bytes.
     fn size(&self) -> u64;
+
+    /// Goes back to the start, for a file that is as it was when it was opened.
+    fn rewind(&mut self) -> bool;
 }
 
 /// The file could not be read to its end. A root fails the call with the reason, unless the file vanished
@@ -42,26 +45,46 @@ pub(crate) struct Ask {
     pub(crate) symbols: bool,
 }
 
+/// What one pattern found in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Matching lines, at most [`Ask::count`].
+    pub(crate) count: u64,
+    /// What was kept of them.
+    pub(crate) kept: Kept,
+    /// The symbols of the kept hits, when they were asked for.
+    pub(crate) symbols: Vec<Option<Symbol>>,
+}
+
+impl Found {
+    /// The hits with their symbols.
+    pub(crate) fn into_hits(self) -> (Vec<Hit>, impl Iterator<Item = Option<Symbol>>) {
+        (self.kept.hits, self.symbols.into_iter().chain(std::iter::repeat(None)))
+    }
+}
+
+/// A search may look for its pattern and for the pattern's text at once (the literal retry).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Both<T> {
+    pub(crate) pattern: T,
+    pub(crate) literal: Option<T>,
+}
+
 /// What a file held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It is text.
-    Text {
-        /// Matching lines, at most [`Ask::count`].
-        count: u64,
-        /// The first of them, with their symbols.
-        hits: Vec<(Hit, Option<Symbol>)>,
-    },
+    Text(Both<Found>),
     /// It holds a NUL byte.
     Binary,
     /// It could not be read to its end.
     Unreadable(Unreadable),
 }
 
-/// One buffer and one matcher for all files of a search.
+/// One buffer and the matchers for all files of a search, or of a thread's part in one.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    matcher: LineMatcher,
+    matchers: Both<LineMatcher>,
     window: Window,
 }
 
@@ -79,18 +102,18 @@ impl From<Cut> for End {
 }
 
 impl Scanner {
-    pub(crate) fn new(matcher: LineMatcher) -> Self {
-        Self { matcher, window: Window::default() }
+    pub(crate) fn new(matchers: Both<LineMatcher>) -> Self {
+        Self { matchers, window: Window::default() }
     }
 
-    /// Reads `content` to its end.
+    /// Reads `content` to its end. The literal is looked for when it is asked for and there is one.
     pub(crate) fn scan(
         &mut self,
         content: &mut dyn Content,
-        ask: Ask,
+        asks: Both<Ask>,
         watch: &Watch,
     ) -> Result<Outcome, Cut> {
-        match self.read_through(content, ask, watch) {
+        match self.read_through(content, asks, watch) {
             Ok(outcome) => Ok(outcome),
             Err(End::Binary) => Ok(Outcome::Binary),
             Err(End::Unreadable(reason)) => Ok(Outcome::Unreadable(reason)),
@@ -98,53 +121,119 @@ impl Scanner {
         }
     }
 
-    fn read_through(&mut self, content: &mut dyn Content, ask: Ask, watch: &Watch) -> Result<Outcome, End> {
-        let Self { matcher, window } = self;
+    fn read_through(
+        &mut self,
+        content: &mut dyn Content,
+        asks: Both<Ask>,
+        watch: &Watch,
+    ) -> Result<Outcome, End> {
+        let Self { matchers: Both { pattern, literal }, window } = self;
+        let mut searches = Searches {
+            pattern: InFile::new(pattern, asks.pattern),
+            literal: literal.as_mut().zip(asks.literal).map(|(literal, ask)| InFile::new(literal, ask)),
+        };
         window.reset();
-        window.fill(content, MAX_SYMBOL_BYTES + 1, watch)?;
-        let mut file = InFile { matcher, collector: Collector::new(ask.keep), count: 0, most: ask.count };
-        if window.at_end && window.bytes.len() <= MAX_SYMBOL_BYTES {
-            let text = lines::without_bom(&window.bytes);
-            file.block(text, true, watch)?;
-            let (count, hits) = file.finish();
-            let outline = (ask.symbols && !hits.is_empty()).then(|| Outline::new(text));
-            let hits = hits
-                .into_iter()
-                .map(|hit| {
-                    let symbol = outline.as_ref().and_then(|outline| outline.enclosing(hit.line.number));
-                    (hit, symbol)
-                })
-                .collect();
-            return Ok(Outcome::Text { count, hits });
-        }
+        window.fill(content, PIECE, watch)?;
+        let fits = window.at_end;
         let bom = window.bytes.len() - lines::without_bom(&window.bytes).len();
+        if fits {
+            let text = &window.bytes[bom..];
+            searches.block(text, true, watch)?;
+            return Ok(Outcome::Text(searches.finish(|founds| {
+                enclose(founds, |enclosers| {
+                    enclosers.iter_mut().for_each(|encloser| encloser.feed(text));
+                    Ok(true)
+                })
+            })?));
+        }
         window.drop_front(bom);
         while !window.at_end {
-            if file.is_settled() {
+            if searches.are_settled() {
                 // What is left can only turn out to be binary.
                 window.bytes.clear();
-            } else if let Some(newline) = memrchr(b'\n', &window.bytes) {
-                file.block(&window.bytes[..=newline], false, watch)?;
+            } else if let Some(newline) = window.last_line_end() {
+                searches.block(&window.bytes[..=newline], false, watch)?;
                 window.drop_front(newline + 1);
             } else if window.bytes.len() >= MAX_LINE_BYTES {
-                file.block(&window.bytes, false, watch)?;
+                searches.block(&window.bytes, false, watch)?;
                 window.skip_line(content, watch)?;
                 continue;
             }
             window.fill(content, PIECE, watch)?;
         }
-        if !file.is_settled() {
-            file.block(&window.bytes, true, watch)?;
+        if !searches.are_settled() {
+            searches.block(&window.bytes, true, watch)?;
         }
-        let (count, hits) = file.finish();
-        Ok(Outcome::Text { count, hits: hits.into_iter().map(|hit| (hit, None)).collect() })
+        if window.total > MAX_SYMBOL_BYTES as u64 {
+            return Ok(Outcome::Text(searches.finish(|_| Ok(()))?));
+        }
+        Ok(Outcome::Text(
+            searches
+                .finish(|founds| enclose(founds, |enclosers| reread(content, window, enclosers, watch)))?,
+        ))
     }
+}
+
+/// Looks the symbols of the kept hits up. `feed` gives the whole text; false when there is none to give.
+fn enclose(
+    founds: &mut [(&mut Found, bool)],
+    feed: impl FnOnce(&mut [Encloser]) -> Result<bool, End>,
+) -> Result<(), End> {
+    let asked = |(found, symbols): &&mut (&mut Found, bool)| *symbols && !found.kept.hits.is_empty();
+    let mut enclosers: Vec<Encloser> = founds
+        .iter_mut()
+        .filter(|entry| asked(entry))
+        .map(|(found, _)| Encloser::new(found.kept.hits.iter().map(|hit| hit.line.number)))
+        .collect();
+    if enclosers.is_empty() || !feed(&mut enclosers)? {
+        return Ok(());
+    }
+    for ((found, _), encloser) in founds.iter_mut().filter(|entry| asked(entry)).zip(enclosers) {
+        found.symbols = encloser.finish();
+    }
+    Ok(())
+}
+
+/// Reads the file a second time, for symbols alone. A file that changed since has none.
+fn reread(
+    content: &mut dyn Content,
+    window: &mut Window,
+    enclosers: &mut [Encloser],
+    watch: &Watch,
+) -> Result<bool, End> {
+    let length = window.total;
+    window.reset();
+    if !content.rewind() {
+        return Ok(false);
+    }
+    let mut at_start = true;
+    while !window.at_end && !enclosers.iter().all(Encloser::is_settled) {
+        let read = match window.fill(content, PIECE, watch) {
+            Ok(()) => window.total,
+            Err(End::Cut(cut)) => return Err(End::Cut(cut)),
+            Err(_) => return Ok(false),
+        };
+        if std::mem::take(&mut at_start) {
+            let bom = window.bytes.len() - lines::without_bom(&window.bytes).len();
+            window.drop_front(bom);
+        }
+        if read > length || (window.at_end && read != length) {
+            return Ok(false);
+        }
+        let end =
+            if window.at_end { window.bytes.len() } else { window.last_line_end().map_or(0, |at| at + 1) };
+        enclosers.iter_mut().for_each(|encloser| encloser.feed(&window.bytes[..end]));
+        window.drop_front(end);
+    }
+    Ok(content.rewind())
 }
 
 /// The part of a file that is in memory.
 #[derive(Debug, Default)]
 struct Window {
     bytes: Vec<u8>,
+    /// Where the latest piece begins.
+    latest: usize,
     /// Bytes read of this file.
     total: u64,
     at_end: bool,
@@ -153,10 +242,11 @@ struct Window {
 impl Window {
     fn reset(&mut self) {
         self.bytes.clear();
+        self.latest = 0;
         self.total = 0;
         self.at_end = false;
         // One huge line does not keep its memory for the rest of the search.
-        if self.bytes.capacity() > 2 * MAX_SYMBOL_BYTES {
+        if self.bytes.capacity() > 4 * PIECE {
             self.bytes = Vec::new();
         }
     }
@@ -164,9 +254,9 @@ impl Window {
     /// Reads one piece more.
     fn fill(&mut self, content: &mut dyn Content, most: usize, watch: &Watch) -> Result<(), End> {
         watch.check()?;
-        let start = self.bytes.len();
+        self.latest = self.bytes.len();
         self.at_end = content.read(&mut self.bytes, most).map_err(End::Unreadable)?;
-        let read = &self.bytes[start..];
+        let read = &self.bytes[self.latest..];
         if memchr(0, read).is_some() {
             return Err(End::Binary);
         }
@@ -178,8 +268,15 @@ impl Window {
         Ok(())
     }
 
+    /// Where the last line that is whole ends. What was there before the latest piece has no end of a line.
+    fn last_line_end(&self) -> Option<usize> {
+        let latest = self.latest.min(self.bytes.len());
+        memrchr(b'\n', &self.bytes[latest..]).map(|at| latest + at)
+    }
+
     fn drop_front(&mut self, length: usize) {
         self.bytes.drain(..length);
+        self.latest = self.latest.saturating_sub(length);
     }
 
     /// Drops everything up to the start of the next line, or to the end of the file.
@@ -189,6 +286,8 @@ impl Window {
             self.fill(content, PIECE, watch)?;
             if let Some(newline) = memchr(b'\n', &self.bytes) {
                 self.drop_front(newline + 1);
+                // More lines may have come with it.
+                self.latest = 0;
                 return Ok(());
             }
             self.bytes.clear();
@@ -197,15 +296,55 @@ impl Window {
     }
 }
 
-/// The search of one file.
+/// The searches of one file.
+struct Searches<'a> {
+    pattern: InFile<'a>,
+    literal: Option<InFile<'a>>,
+}
+
+impl Searches<'_> {
+    fn are_settled(&self) -> bool {
+        self.pattern.is_settled() && self.literal.as_ref().is_none_or(InFile::is_settled)
+    }
+
+    fn block(&mut self, bytes: &[u8], last: bool, watch: &Watch) -> Result<(), Cut> {
+        self.pattern.block(bytes, last, watch)?;
+        match &mut self.literal {
+            Some(literal) => literal.block(bytes, last, watch),
+            None => Ok(()),
+        }
+    }
+
+    /// What was found; `symbols` looks the symbols up, of each where they were asked for.
+    fn finish(
+        self,
+        symbols: impl FnOnce(&mut [(&mut Found, bool)]) -> Result<(), End>,
+    ) -> Result<Both<Found>, End> {
+        let Self { pattern, literal } = self;
+        let asked = pattern.symbols;
+        let mut both = Both { pattern: pattern.finish(), literal: literal.map(InFile::finish) };
+        let mut founds = vec![(&mut both.pattern, asked)];
+        founds.extend(both.literal.as_mut().map(|found| (found, asked)));
+        symbols(&mut founds)?;
+        Ok(both)
+    }
+}
+
+/// The search of one file for one pattern.
 struct InFile<'a> {
     matcher: &'a mut LineMatcher,
     collector: Collector,
     count: u64,
     most: u64,
+    symbols: bool,
 }
 
-impl InFile<'_> {
+impl<'a> InFile<'a> {
+    fn new(matcher: &'a mut LineMatcher, ask: Ask) -> Self {
+        let Ask { keep, count: most, symbols } = ask;
+        Self { matcher, collector: Collector::new(keep), count: 0, most, symbols }
+    }
+
     /// Whether nothing that follows can change what is counted or kept.
     fn is_settled(&self) -> bool {
         self.count >= self.most && !self.collector.is_capturing()
@@ -213,6 +352,9 @@ impl InFile<'_> {
 
     /// Searches a run of whole lines; `last` tells that the file ends with it.
     fn block(&mut self, bytes: &[u8], last: bool, watch: &Watch) -> Result<(), Cut> {
+        if self.is_settled() {
+            return Ok(());
+        }
         if self.matcher.needs_text() && std::str::from_utf8(bytes).is_err() {
             let decoded = String::from_utf8_lossy(bytes);
             return self.lines(decoded.as_bytes(), last, watch);
@@ -221,7 +363,7 @@ impl InFile<'_> {
     }
 
     fn lines(&mut self, bytes: &[u8], last: bool, watch: &Watch) -> Result<(), Cut> {
-        let block = Block::new(bytes);
+        let block = self.matcher.block(bytes);
         let mut at = 0;
         while self.count < self.most {
             let Some(line) = self.matcher.next(&block, at, watch)? else { break };
@@ -234,16 +376,17 @@ impl InFile<'_> {
         Ok(())
     }
 
-    fn finish(self) -> (u64, Vec<Hit>) {
-        (self.count, self.collector.finish())
+    fn finish(self) -> Found {
+        Found { count: self.count, kept: self.collector.finish(), symbols: Vec::new() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hits::Room;
     use crate::pattern::Pattern;
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A file in memory that is read in small pieces.
     struct Memory<'a> {
@@ -264,21 +407,35 @@ mod tests {
         fn size(&self) -> u64 {
             self.size as u64
         }
+
+        fn rewind(&mut self) -> bool {
+            self.at = 0;
+            true
+        }
+    }
+
+    const ROOMY: Room = Room::InTurn(u64::MAX);
+
+    fn scanner(pattern: &Pattern) -> Scanner {
+        Scanner::new(Both { pattern: LineMatcher::new(pattern).unwrap(), literal: None })
+    }
+
+    fn asks(keep: Keep, count: u64, symbols: bool) -> Both<Ask> {
+        Both { pattern: Ask { keep, count, symbols }, literal: None }
     }
 
     fn scan(pattern: &Pattern, bytes: &[u8], keep: Keep) -> Outcome {
-        let mut scanner = Scanner::new(LineMatcher::new(pattern).unwrap());
-        let ask = Ask { keep, count: u64::MAX, symbols: true };
         let mut content = Memory { bytes, at: 0, size: bytes.len() };
-        scanner.scan(&mut content, ask, &Watch::new(|| false)).unwrap()
+        let asks = asks(keep, u64::MAX, true);
+        scanner(pattern).scan(&mut content, asks, &Watch::new(|| false)).unwrap()
     }
 
     fn matching(pattern: &str, bytes: &[u8]) -> Vec<u64> {
-        let keep = Keep { hits: 1000, before: 0, after: 0 };
+        let keep = Keep { hits: 1000, before: 0, after: 0, room: ROOMY };
         match scan(&Pattern::regex(pattern).unwrap(), bytes, keep) {
-            Outcome::Text { count, hits } => {
-                assert_eq!(count, hits.len() as u64);
-                hits.iter().map(|(hit, _)| hit.line.number).collect()
+            Outcome::Text(Both { pattern: found, .. }) => {
+                assert_eq!(found.count, found.kept.hits.len() as u64);
+                found.kept.hits.iter().map(|hit| hit.line.number).collect()
             }
             other => panic!("{other:?}"),
         }
@@ -308,11 +465,11 @@ mod tests {
         assert_eq!(matching("^a[^x]b$", "a\u{e9}b\n".as_bytes()), [1]);
         assert_eq!(matching("ab", b"\xffab\xff\n"), [1]);
         let kelvin = Pattern::regex("k[s]").unwrap().ignoring_case(true);
-        let keep = Keep { hits: 9, before: 0, after: 0 };
-        let Outcome::Text { count, .. } = scan(&kelvin, "\u{212a}\u{17f}\n".as_bytes(), keep) else {
+        let keep = Keep { hits: 9, before: 0, after: 0, room: ROOMY };
+        let Outcome::Text(found) = scan(&kelvin, "\u{212a}\u{17f}\n".as_bytes(), keep) else {
             panic!("text")
         };
-        assert_eq!(count, 1);
+        assert_eq!(found.pattern.count, 1);
     }
 
     #[test]
@@ -334,17 +491,56 @@ mod tests {
             .collect();
         assert_eq!(matching("needle", text.as_bytes()), want);
         assert_eq!(matching("^needle( 1)?$|e$", text.as_bytes()), want);
-        let keep = Keep { hits: 3, before: 2, after: 1 };
-        let Outcome::Text { hits, .. } = scan(&Pattern::literal("needle").unwrap(), text.as_bytes(), keep)
-        else {
+        let keep = Keep { hits: 3, before: 2, after: 1, room: ROOMY };
+        let needle = Pattern::literal("needle").unwrap();
+        let Outcome::Text(Both { pattern: found, .. }) = scan(&needle, text.as_bytes(), keep) else {
             panic!("text")
         };
-        let (hit, symbol) = &hits[1];
+        let hit = &found.kept.hits[1];
         assert_eq!(hit.before.iter().map(|line| line.number).collect::<Vec<_>>(), [7917, 7918]);
         assert_eq!(hit.after.iter().map(|line| line.number).collect::<Vec<_>>(), [7920]);
-        assert_eq!(*symbol, None);
+        // The file is too long for symbols.
+        assert!(found.symbols.is_empty());
         text.push('\0');
         assert_eq!(scan(&Pattern::literal("needle").unwrap(), text.as_bytes(), keep), Outcome::Binary);
+    }
+
+    #[test]
+    fn symbols_of_a_file_that_does_not_fit() {
+        let mut text = String::from("\u{feff}fn outer() {\n");
+        while text.len() < 3 * PIECE {
+            text.push_str("    let filler = 1;\n");
+        }
+        text.push_str("    fn inner() {\n        needle\n    }\n    needle\n}\n");
+        let lines = text.lines().count() as u64;
+        let keep = Keep { hits: 3, before: 0, after: 0, room: ROOMY };
+        let needle = Pattern::literal("needle").unwrap();
+        let Outcome::Text(Both { pattern: found, .. }) = scan(&needle, text.as_bytes(), keep) else {
+            panic!("text")
+        };
+        let symbols: Vec<_> =
+            found.symbols.iter().flatten().map(|symbol| (symbol.name.as_str(), symbol.end_line)).collect();
+        assert_eq!(symbols, [("inner", lines - 2), ("outer", lines)]);
+    }
+
+    #[test]
+    fn a_pattern_and_its_text_are_looked_for_at_once() {
+        let pattern = Pattern::regex("a(b)").unwrap();
+        let literal = pattern.as_literal().unwrap();
+        let compile = |pattern: &Pattern| LineMatcher::new(pattern).unwrap();
+        let mut scanner = Scanner::new(Both { pattern: compile(&pattern), literal: Some(compile(&literal)) });
+        let keep = Keep { hits: 3, before: 0, after: 1, room: ROOMY };
+        let ask = Ask { keep, count: 5, symbols: false };
+        for filler in [0, 2 * PIECE] {
+            let text = format!("{}\na(b)\nab\n", "x".repeat(filler));
+            let mut content = Memory { bytes: text.as_bytes(), at: 0, size: text.len() };
+            let asks = Both { pattern: ask, literal: Some(ask) };
+            let outcome = scanner.scan(&mut content, asks, &Watch::new(|| false)).unwrap();
+            let Outcome::Text(Both { pattern, literal: Some(literal) }) = outcome else { panic!("text") };
+            let lines = |found: &Found| found.kept.hits.iter().map(|hit| hit.line.number).collect::<Vec<_>>();
+            assert_eq!((lines(&pattern), lines(&literal)), (vec![3], vec![2]));
+            assert_eq!(literal.kept.hits[0].after.len(), 1);
+        }
     }
 
     #[test]
@@ -360,8 +556,8 @@ mod tests {
 
     #[test]
     fn a_file_that_shrinks_is_unreadable() {
-        let mut scanner = Scanner::new(LineMatcher::new(&Pattern::regex("a").unwrap()).unwrap());
-        let ask = Ask { keep: Keep { hits: 1, before: 0, after: 0 }, count: 1, symbols: false };
+        let mut scanner = scanner(&Pattern::regex("a").unwrap());
+        let ask = asks(Keep { hits: 1, before: 0, after: 0, room: ROOMY }, 1, false);
         let mut content = Memory { bytes: b"a\n", at: 0, size: 3 };
         let outcome = scanner.scan(&mut content, ask, &Watch::new(|| false)).unwrap();
         assert!(matches!(outcome, Outcome::Unreadable(Unreadable { gone: true, .. })));
@@ -369,16 +565,13 @@ mod tests {
 
     #[test]
     fn the_watch_is_asked_inside_long_lines() {
-        thread_local!(static ASKED: Cell<u32> = const { Cell::new(0) });
-        let mut scanner = Scanner::new(LineMatcher::new(&Pattern::regex("(a|b)*c").unwrap()).unwrap());
-        let ask = Ask { keep: Keep { hits: 1, before: 0, after: 0 }, count: 1, symbols: false };
-        let bytes = vec![b'a'; 1024 * 1024];
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let mut scanner = scanner(&Pattern::regex("(a|b)*c").unwrap());
+        let ask = asks(Keep { hits: 1, before: 0, after: 0, room: ROOMY }, 1, false);
+        let bytes = vec![b'a'; 4 * 1024 * 1024];
         let mut content = Memory { bytes: &bytes, at: 0, size: bytes.len() };
-        let watch = Watch::new(|| {
-            ASKED.set(ASKED.get() + 1);
-            ASKED.get() > 8
-        });
+        let watch = Watch::new(|| ASKED.fetch_add(1, Ordering::Relaxed) >= 8);
         assert_eq!(scanner.scan(&mut content, ask, &watch), Err(Cut));
-        assert_eq!(ASKED.get(), 9);
+        assert_eq!(ASKED.load(Ordering::Relaxed), 9);
     }
 }

@@ -32,6 +32,11 @@ impl Content for FileContent {
     fn size(&self) -> u64 {
         self.file.opened().size
     }
+
+    fn rewind(&mut self) -> bool {
+        self.offset = 0;
+        self.file.stat().is_ok_and(|now| now.same_version(&self.file.opened()))
+    }
 }
 
 fn unreadable(error: &FsError) -> Unreadable {

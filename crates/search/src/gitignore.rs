@@ -6,9 +6,10 @@
 
 use crate::wild::{Atom, ByteSet, PathPattern, RelPath, Segment, Step};
 
-/// Longest `.gitignore` that is read, in bytes; a longer one counts as unreadable. Rules of one letter take some forty
-/// times the memory of their text, and a tree is not trusted with more than that.
-pub(crate) const MAX_GITIGNORE_BYTES: u64 = 1024 * 1024;
+/// Most bytes of `.gitignore` in force in one directory, those of the directories above included. One that goes over it is
+/// not applied, and `notice` says so. Rules of one letter take some forty times the memory of their text, and a tree is
+/// not trusted with more than that.
+pub const MAX_GITIGNORE_BYTES: u64 = 1024 * 1024;
 
 /// The rules of one `.gitignore`.
 ///

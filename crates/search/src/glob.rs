@@ -78,6 +78,13 @@ impl Glob {
         self.exclusion
     }
 
+    /// The canonical forms of what the braces expand to.
+    pub(crate) fn canonicals(&self) -> Vec<String> {
+        let body = if self.exclusion { self.given.get(1..).unwrap_or_default() } else { &self.given };
+        // It was accepted.
+        expand(body, 0).unwrap_or_default().iter().map(|body| canonical(body)).collect()
+    }
+
     /// Whether the body matches the file at `path`, relative to the root and `/`-separated. The mark of
     /// an exclusion is not applied.
     pub fn matches_file(&self, path: &str) -> bool {

@@ -40,10 +40,14 @@
 //! ```
 //!
 //! **Invariant:** an answer is a function of the tree and the call. Paths ascend by UTF-16 code units of
-//! the whole string, lines by number; nothing depends on the host's order of directory entries.
+//! the whole string, lines by number; nothing depends on the host's order of directory entries, or on the number of
+//! threads.
 //!
-//! **Invariant:** a limit is disclosed. Matches over the limit, cut lines, capped context and entries that
-//! may not be read are each named in `notice`.
+//! **Invariant:** a limit is disclosed. Matches over the limit, cut lines, capped context, rules that are too
+//! long and entries that may not be read are each named in `notice`; and so is why nothing was found, where that can be told.
+//!
+//! **Invariant:** calls of one engine share its threads, at most [`MAX_THREADS`], and the directories it holds open, at
+//! most 64.
 //!
 //! **Invariant:** globs only narrow. No glob brings back what the skip list, hidden names, `.gitignore` or
 //! the capability kernel left out.
@@ -51,47 +55,61 @@
 //! **Invariant:** matching takes time linear in the length of a line, and no part of a search outlives
 //! the call by more than one look at its watch.
 //!
-//! **Invariant:** memory is bounded by the longest line, itself cut at [`MAX_LINE_BYTES`]; a walk holds at
-//! most 48 directories open.
+//! **Invariant:** memory is bounded by the longest line, itself cut at [`MAX_LINE_BYTES`], and by the largest single
+//! directory; not by the size of a tree or a file.
 
 #![warn(missing_debug_implementations)]
 
 pub use flowcell_kernel as kernel;
 
+mod call;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod content;
 mod error;
 mod file;
+mod find;
 mod flows;
+mod frontier;
 mod gitignore;
 mod glob;
+mod grep;
 mod hits;
 mod lines;
+mod listing;
 mod matcher;
+mod node;
 mod notice;
 mod order;
 mod paths;
 mod pattern;
+#[cfg(feature = "rg-peer")]
+pub mod peer;
+mod pool;
 mod query;
 mod search;
 mod symbols;
-mod walk;
+mod tally;
+mod text;
 mod watch;
+mod why;
 mod wild;
 
 pub use content::MAX_LINE_BYTES;
 pub use error::SearchError;
 pub use flows::{GlobHandler, GrepHandler, SOURCES};
-pub use gitignore::Gitignore;
+pub use gitignore::{Gitignore, MAX_GITIGNORE_BYTES};
 pub use glob::{Glob, GlobList, MAX_EXPANSIONS, MAX_GLOB_BYTES};
 pub use lines::MAX_SHOWN_BYTES;
+pub use listing::SKIPPED_DIRECTORIES;
 pub use pattern::{MAX_NESTING, MAX_PATTERN_BYTES, MAX_REPETITION, MAX_STATES, Pattern, Refusal};
+pub use pool::MAX_THREADS;
 pub use query::{
     COUNT_CEILING, ContextLine, GLOB_LIMIT, GREP_LIMIT, GlobAnswer, GlobQuery, GrepAnswer, GrepQuery,
-    MAX_CONTEXT, Match,
+    MAX_CONTEXT, MAX_CONTEXT_BYTES, Match,
 };
 pub use search::{Engine, Search};
 pub use symbols::{MAX_SYMBOL_BYTES, Outline, Symbol};
-pub use walk::SKIPPED_DIRECTORIES;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -23,6 +23,11 @@ const SLICE: usize = 64 * 1024;
 /// Slices shrink as patterns grow, so that a slice takes about as long whatever the pattern is.
 const SLICE_WORK: usize = 1024 * 1024;
 const SMALLEST_SLICE: usize = 2048;
+/// A longer line is matched with the automaton that can be stopped anywhere; a shorter one takes the fast automaton some
+/// milliseconds.
+const FAST_LINE: usize = 1024 * 1024;
+/// The same for patterns of many states: bytes times states.
+const LINE_WORK: usize = 16 * 1024 * 1024;
 /// Patterns of more states are matched line by line with the automaton that can be stopped anywhere.
 const FAST_STATES: u64 = 512;
 /// Bytes between two looks at the watch inside a line, for patterns below and above that bound.
@@ -31,15 +36,16 @@ const SHORT_STRIDE: usize = 64;
 
 const NEST_LIMIT: u32 = 2048;
 const NFA_BYTES: usize = 64 * 1024 * 1024;
-const CACHE_BYTES: usize = 4 * 1024 * 1024;
+/// What each automaton of each thread keeps of its states, at most.
+const CACHE_BYTES: usize = 1024 * 1024;
 
 /// A pattern that was accepted and still does not compile; no pattern is known to get here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern does not compile: {0}")]
 pub(crate) struct CompileError(String);
 
-/// A compiled pattern.
-#[derive(Debug)]
+/// A compiled pattern. A clone shares what was compiled and has its own memory to work in.
+#[derive(Debug, Clone)]
 pub(crate) enum LineMatcher {
     /// Plain text whose case counts: found in one pass whatever it is.
     Literal(Box<Finder<'static>>),
@@ -47,7 +53,7 @@ pub(crate) enum LineMatcher {
 }
 
 /// Both automata of one pattern.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Automata {
     /// None for a pattern of more than [`FAST_STATES`] states.
     fast: Option<RegexMatcher>,
@@ -56,6 +62,8 @@ pub(crate) struct Automata {
     has_line_end: bool,
     /// Bytes between two looks at the watch, at most.
     slice: usize,
+    /// A line of more bytes is not one slice.
+    line: usize,
 }
 
 impl LineMatcher {
@@ -65,6 +73,15 @@ impl LineMatcher {
             return Ok(Self::Literal(Box::new(Finder::new(text).into_owned())));
         }
         Automata::new(pattern).map(|automata| Self::Automata(Box::new(automata)))
+    }
+
+    /// A block of lines to look into.
+    pub(crate) fn block<'a>(&self, bytes: &'a [u8]) -> Block<'a> {
+        let sees_returns = match self {
+            Self::Literal(_) => false,
+            Self::Automata(automata) => automata.reads_any_scalar || automata.has_line_end,
+        };
+        Block { bytes, has_return: sees_returns && memchr(b'\r', bytes).is_some() }
     }
 
     /// Whether undecoded bytes and decoded text can give different answers.
@@ -135,13 +152,13 @@ impl Automata {
             reads_any_scalar: pattern.reads_any_scalar(),
             has_line_end: pattern.has_line_end(),
             slice: (SLICE_WORK / states).clamp(SMALLEST_SLICE, SLICE),
+            line: (LINE_WORK / states).min(FAST_LINE),
         })
     }
 
     fn next(&mut self, block: &Block<'_>, from: usize, watch: &Watch) -> Result<Option<Range<usize>>, Cut> {
         let bytes = block.bytes;
-        // Only these two can see the carriage return that belongs to a terminator.
-        let check = block.has_return && (self.reads_any_scalar || self.has_line_end);
+        let check = block.has_return;
         let fast = self.fast.as_ref().filter(|_| !(block.has_return && self.has_line_end));
         let mut at = from;
         while at < bytes.len() {
@@ -153,11 +170,14 @@ impl Automata {
                 at + newline + 1
             } else {
                 let end = lines::end(bytes, limit);
-                if self.exact.matches(lines::text(&bytes[at..end]), watch)? {
+                if fast.is_some() && end - at <= self.line {
+                    end
+                } else if self.exact.matches(lines::text(&bytes[at..end]), watch)? {
                     return Ok(Some(at..end));
+                } else {
+                    at = end;
+                    continue;
                 }
-                at = end;
-                continue;
             };
             while at < end {
                 let slice = &bytes[at..end];
@@ -185,21 +205,16 @@ impl Automata {
     }
 }
 
-/// A run of whole lines; only the last one may lack its terminator.
+/// A run of whole lines for one matcher; only the last one may lack its terminator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
+    /// The matcher could see a carriage return that belongs to a terminator, and there is one.
     has_return: bool,
 }
 
-impl<'a> Block<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, has_return: memchr(b'\r', bytes).is_some() }
-    }
-}
-
 /// The automaton for one line's text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Exact {
     dfa: DFA,
     cache: Cache,
@@ -265,7 +280,7 @@ mod tests {
         let watch = Watch::new(|| false);
         for start in SLICE - 8..SLICE + 3 {
             let text = [vec![b'x'; start - 1], b"\n".to_vec(), b"needle needle\nneedl".to_vec()].concat();
-            let block = Block::new(&text);
+            let block = matcher.block(&text);
             let line = start..start + 14;
             assert_eq!(matcher.next(&block, 0, &watch), Ok(Some(line.clone())));
             assert_eq!(matcher.next(&block, line.end, &watch), Ok(None));
@@ -276,6 +291,7 @@ mod tests {
     fn the_watch_is_asked_between_slices() {
         let mut matcher = LineMatcher::new(&Pattern::regex("b").unwrap()).unwrap();
         let text = vec![b'a'; 3 * SLICE];
-        assert_eq!(matcher.next(&Block::new(&text), 0, &Watch::new(|| true)), Err(Cut));
+        let block = matcher.block(&text);
+        assert_eq!(matcher.next(&block, 0, &Watch::new(|| true)), Err(Cut));
     }
 }

@@ -6,6 +6,24 @@ pub(crate) fn join(sentences: impl IntoIterator<Item = Option<String>>) -> Optio
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
+/// N3: the literal retry found something.
+pub(crate) fn literal() -> String {
+    "Nothing matched as a regular expression; these results match the pattern as literal text \
+     (fixedStrings: true)."
+        .to_owned()
+}
+
+/// N4: a positive glob can match no file.
+pub(crate) fn cannot_match(glob: &str, root: &str, reason: &str) -> String {
+    format!("The glob \"{glob}\" cannot match under {root}: {reason}.")
+}
+
+/// N5: `.gitignore` left out what the search would cover.
+pub(crate) fn ignored() -> String {
+    ".gitignore rules excluded files that this search would cover; pass noIgnore: true to include them."
+        .to_owned()
+}
+
 /// What a total is, for N1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Total {
@@ -35,4 +53,22 @@ pub(crate) fn context() -> String {
 /// N8: entries may not be read.
 pub(crate) fn not_permitted(count: u64) -> Option<String> {
     (count > 0).then(|| format!("{count} entries were skipped: reading them is not permitted."))
+}
+
+/// Our own: the context of a whole answer is bounded.
+pub(crate) fn context_room() -> String {
+    format!(
+        "Context after the first {} MiB of it was left out; ask for fewer lines of context.",
+        crate::query::MAX_CONTEXT_BYTES >> 20
+    )
+}
+
+/// Our own: a `.gitignore` is too long to be applied.
+pub(crate) fn long_rules(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} .gitignore files were not applied: with those above they are longer than {} MiB.",
+            crate::gitignore::MAX_GITIGNORE_BYTES >> 20
+        )
+    })
 }

@@ -141,6 +141,13 @@ impl Pattern {
         self.has_line_end
     }
 
+    /// The same text as a literal, when it could mean something else: the literal retry of search contract 5.
+    pub(crate) fn as_literal(&self) -> Option<Self> {
+        let means_more = !self.literal && self.text.bytes().any(|byte| b"\\^$.|?*+()[]{}".contains(&byte));
+        let literal = Self::literal(&self.text).ok().filter(|_| means_more)?;
+        Some(literal.ignoring_case(self.ignore_case))
+    }
+
     /// The text that a line has to hold, byte for byte, where that is all the pattern says.
     pub(crate) fn plain_text(&self) -> Option<&str> {
         let is_plain = !self.ignore_case && (self.literal || !self.text.contains(METACHARACTERS));

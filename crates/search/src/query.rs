@@ -9,6 +9,10 @@ pub const GLOB_LIMIT: u64 = glob::MAX_PATHS;
 pub const GREP_LIMIT: u64 = grep::MAX_MATCHES;
 /// Most lines of context on each side of a match.
 pub const MAX_CONTEXT: u64 = 1000;
+/// Most bytes of context in one answer, where each line counts 32 bytes beside its text. What comes later is left out, and
+/// `notice` says so; matches themselves are never left out for it. A decision of this crate: 200 matches with a thousand
+/// lines on each side would be 200 MB.
+pub const MAX_CONTEXT_BYTES: u64 = 4 * 1024 * 1024;
 /// Matches, or files, at which counting stops.
 pub const COUNT_CEILING: u64 = 10_000;
 
@@ -88,6 +92,8 @@ pub struct GrepAnswer {
     pub skipped_binary: u64,
     /// Whether the limit cut matches (or files) off.
     pub truncated: bool,
+    /// The pattern matched nothing as a regular expression; this is what it matches as plain text.
+    pub retried_as_literal: bool,
     /// What was left out, in sentences; never empty.
     pub notice: Option<String>,
 }

@@ -116,16 +116,10 @@ impl Outline {
         // Index of the latest line that is not blank.
         let mut latest = 0;
         for (index, line) in lines::each(content).enumerate() {
-            let text = lines::text(line);
-            let indentation = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-            let body = text[indentation..].trim_ascii_end();
-            let Some(first) = body.first() else {
+            let Some(Shape { indentation, body, closes, reopens }) = Shape::of(line) else {
                 indentations.push(above);
                 continue;
             };
-            let closes = matches!(first, b')' | b'}' | b']');
-            // The end of a signature over several lines opens the block.
-            let reopens = closes && matches!(body.last(), Some(b'{' | b'(' | b'[' | b':'));
             let end = if closes { index } else { latest };
             while !reopens
                 && let Some(inner) = open.pop_if(|inner| declarations[*inner].indentation >= indentation)
@@ -169,6 +163,156 @@ impl Declaration {
             start_line: self.line as u64 + 1,
             end_line: self.end as u64 + 1,
         }
+    }
+}
+
+/// A line that is not blank.
+struct Shape<'a> {
+    indentation: usize,
+    body: &'a [u8],
+    /// It begins with a closing bracket.
+    closes: bool,
+    /// It is the end of a signature over several lines, and opens the block.
+    reopens: bool,
+}
+
+impl<'a> Shape<'a> {
+    /// The shape of a line, given with its terminator; none of a blank one.
+    fn of(line: &'a [u8]) -> Option<Self> {
+        let text = lines::text(line);
+        let indentation = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let body = text[indentation..].trim_ascii_end();
+        let closes = matches!(body.first()?, b')' | b'}' | b']');
+        let reopens = closes && matches!(body.last(), Some(b'{' | b'(' | b'[' | b':'));
+        Some(Self { indentation, body, closes, reopens })
+    }
+}
+
+/// Finds the declarations around some lines of a file, line after line, in memory bounded by the depth of the
+/// nesting. It answers what [`Outline`] does.
+#[derive(Debug)]
+pub(crate) struct Encloser {
+    /// Lines asked for, from 0, ascending.
+    wanted: Vec<usize>,
+    symbols: Vec<Option<Symbol>>,
+    /// How many of them were passed.
+    passed: usize,
+    /// Those passed whose block is open: the index in `wanted`, and the block's in `open`.
+    waiting: Vec<(usize, usize)>,
+    open: Vec<Block>,
+    index: usize,
+    latest: usize,
+    above: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Block {
+    line: usize,
+    indentation: usize,
+    kind: &'static str,
+    name: String,
+    /// How many lines wait for its end.
+    waiting: usize,
+}
+
+impl Encloser {
+    /// For the lines with these numbers (from 1), ascending.
+    pub(crate) fn new(wanted: impl Iterator<Item = u64>) -> Self {
+        let wanted: Vec<usize> =
+            wanted.map(|line| usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1)).collect();
+        Self {
+            symbols: vec![None; wanted.len()],
+            wanted,
+            passed: 0,
+            waiting: Vec::new(),
+            open: Vec::new(),
+            index: 0,
+            latest: 0,
+            above: None,
+        }
+    }
+
+    /// Whether nothing that follows can change an answer.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.passed == self.wanted.len() && self.waiting.is_empty()
+    }
+
+    /// Takes the next lines of the file, whole ones.
+    pub(crate) fn feed(&mut self, region: &[u8]) {
+        for line in lines::each(region) {
+            if self.is_settled() {
+                return;
+            }
+            self.line(line);
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if let Some(Shape { indentation, body, closes, reopens }) = Shape::of(line) {
+            let end = if closes { self.index } else { self.latest };
+            while !reopens && let Some(inner) = self.open.pop_if(|inner| inner.indentation >= indentation) {
+                self.close(&inner, end);
+            }
+            if let Some((kind, name)) = declaration(body) {
+                self.open.push(Block { line: self.index, indentation, kind, name, waiting: 0 });
+            }
+            self.above = Some(indentation);
+            self.latest = self.index;
+        }
+        while self.wanted.get(self.passed) == Some(&self.index) {
+            let around = self.above.and_then(|indentation| {
+                self.open
+                    .iter()
+                    .rposition(|block| block.line == self.index || block.indentation < indentation)
+            });
+            if let Some(block) = around {
+                self.open[block].waiting += 1;
+                self.waiting.push((self.passed, block));
+            }
+            self.passed += 1;
+        }
+        self.index += 1;
+    }
+
+    /// The block that was the innermost one open ends at line `end`.
+    fn close(&mut self, block: &Block, end: usize) {
+        if block.waiting == 0 {
+            return;
+        }
+        let level = self.open.len();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain_mut(|(wanted, around)| {
+            if *around != level {
+                return true;
+            }
+            if end >= self.wanted[*wanted] {
+                self.symbols[*wanted] = Some(Symbol {
+                    kind: block.kind.to_owned(),
+                    name: block.name.clone(),
+                    start_line: block.line as u64 + 1,
+                    end_line: end as u64 + 1,
+                });
+                return false;
+            }
+            // The block ended before the line: the next one out, if there is one.
+            match level.checked_sub(1) {
+                Some(outer) => {
+                    self.open[outer].waiting += 1;
+                    *around = outer;
+                    true
+                }
+                None => false,
+            }
+        });
+        self.waiting = waiting;
+    }
+
+    /// The answers, in the order of the lines.
+    pub(crate) fn finish(mut self) -> Vec<Option<Symbol>> {
+        while let Some(inner) = self.open.pop() {
+            self.close(&inner, self.latest);
+        }
+        self.symbols
     }
 }
 
@@ -269,6 +413,44 @@ mod tests {
         assert_eq!(symbol("\n\n", 1), None);
         assert_eq!(symbol("", 1), None);
         assert_eq!(symbol("a\n", 9), None);
+    }
+
+    #[test]
+    fn one_pass_answers_what_the_outline_does() {
+        let lines = [
+            "class A {",
+            "  fn f(",
+            "    x",
+            "  ) {",
+            "  }",
+            "}",
+            "",
+            "   ",
+            "def g():",
+            "\tfn h()",
+            "    ]",
+            "end",
+            " type T",
+            "      deep",
+            "  impl B {",
+        ];
+        let mut state = 12345u32;
+        for _ in 0..3000 {
+            let mut text = String::new();
+            for _ in 0..14 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                text.push_str(lines[(state >> 16) as usize % lines.len()]);
+                text.push('\n');
+            }
+            let outline = Outline::new(text.as_bytes());
+            for skip in 1..4 {
+                let wanted = || (1..=16u64).step_by(skip);
+                let mut encloser = Encloser::new(wanted());
+                encloser.feed(text.as_bytes());
+                let want: Vec<_> = wanted().map(|line| outline.enclosing(line)).collect();
+                assert_eq!(encloser.finish(), want, "{text}");
+            }
+        }
     }
 
     #[test]

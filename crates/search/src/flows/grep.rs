@@ -71,7 +71,7 @@ fn output(answer: GrepAnswer) -> Output {
         files_searched: answer.files_searched,
         skipped_binary: answer.skipped_binary,
         truncated: answer.truncated,
-        retried_as_literal: None,
+        retried_as_literal: answer.retried_as_literal.then_some(true),
         notice: answer.notice,
     }
 }

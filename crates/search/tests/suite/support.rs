@@ -67,6 +67,16 @@ impl Place {
         block_on(Engine::new().grep(&self.cx, query))
     }
 
+    /// On an engine of so many threads.
+    pub(crate) fn glob_on(&self, threads: usize, query: GlobQuery) -> GlobAnswer {
+        block_on(Engine::with_threads(threads).glob(&self.cx, query)).unwrap()
+    }
+
+    /// On an engine of so many threads.
+    pub(crate) fn grep_on(&self, threads: usize, query: GrepQuery) -> GrepAnswer {
+        block_on(Engine::with_threads(threads).grep(&self.cx, query)).unwrap()
+    }
+
     pub(crate) fn glob(&self, query: GlobQuery) -> GlobAnswer {
         self.try_glob(query).unwrap()
     }
@@ -145,4 +155,43 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         .build()
         .unwrap()
         .block_on(future)
+}
+
+/// How much a test does: `full` when `FLOWCELL_VOLUME=full` is set.
+pub(crate) fn volume<T>(short: T, full: T) -> T {
+    if std::env::var_os("FLOWCELL_VOLUME").is_some_and(|volume| volume == "full") { full } else { short }
+}
+
+/// Runs a test a second time in a process that mode bits keep out, when they do not keep this one out. Whether it did: the
+/// caller has nothing left to do then.
+pub(crate) fn ran_without_override(test: &str) -> bool {
+    const MARK: &str = "FLOWCELL_WITHOUT_OVERRIDE";
+    let probe = TempDir::new().unwrap();
+    let file = probe.path().join("f");
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+    if std::fs::read(&file).is_err() || std::env::var_os(MARK).is_some() {
+        return false;
+    }
+    let run = std::process::Command::new("setpriv")
+        .args(["--bounding-set=-dac_override,-dac_read_search", "--"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(MARK, "1")
+        .output();
+    match run {
+        Ok(run) => {
+            let (out, errors) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+            println!(
+                "{}",
+                out.lines().filter(|line| !line.starts_with("test ")).collect::<Vec<_>>().join("\n")
+            );
+            assert!(run.status.success() && out.contains("1 passed"), "{errors}");
+        }
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{test}: setpriv: {error}");
+            println!("skipped: {test}: setpriv: {error}");
+        }
+    }
+    true
 }
