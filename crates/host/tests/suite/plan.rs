@@ -40,7 +40,10 @@ async fn one_step_at_most_is_in_progress() {
 #[test]
 fn every_source_is_of_a_flow_with_a_handler() {
     let names: Vec<_> = SOURCES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["edit", "ls", "read", "update_plan", "write"]);
+    assert_eq!(
+        names,
+        ["apply_patch", "bash", "edit", "ls", "read", "shell_command", "test", "update_plan", "write"]
+    );
     let mut digests: Vec<_> = SOURCES.iter().map(|(_, source)| canonical::sha256_hex(source)).collect();
     digests.sort();
     digests.dedup();

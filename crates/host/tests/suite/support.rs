@@ -11,12 +11,12 @@ use flowcell_host::kernel::flows::decl::FlowDecl;
 use flowcell_host::kernel::flows::decode::decode;
 use flowcell_host::kernel::flows::error::{Code, StdError};
 use flowcell_host::kernel::flows::rules::{Effect, Rule};
-use flowcell_host::kernel::flows::{edit, ls, read, write};
+use flowcell_host::kernel::flows::{apply_patch, edit, ls, read, write};
 use flowcell_host::kernel::{
     Authority, CallContext, Entropy, FileSystem, FsOptions, GrantStore, GrantStoreOptions, Handler,
     HandlerError, MemoryPersist, SeededEntropy, SystemClock, Workspace,
 };
-use flowcell_host::{EditHandler, LsHandler, ReadHandler, WriteHandler};
+use flowcell_host::{ApplyPatchHandler, EditHandler, LsHandler, ReadHandler, WriteHandler};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -155,6 +155,15 @@ impl Fixture {
         self.call(EditHandler, edit::decl(), input).await
     }
 
+    pub(crate) async fn patch(&self, patch: &str) -> Result<apply_patch::Output> {
+        let input = serde_json::json!({"input": patch});
+        let result = self.call(ApplyPatchHandler, apply_patch::decl(), input).await;
+        if let Err(HandlerError::Flow(error)) = &result {
+            assert!(apply_patch::CODES.contains(&error.code), "{error:?} is not declared");
+        }
+        result
+    }
+
     pub(crate) async fn ls(&self, input: Value) -> Result<ls::Output> {
         self.call(LsHandler, ls::decl(), input).await
     }
@@ -175,6 +184,39 @@ pub(crate) fn code<T: std::fmt::Debug>(path: &str, result: Result<T>) -> Code {
     let error = failure(result);
     assert_eq!(error.path.as_deref(), Some(path), "{error:?}");
     error.code
+}
+
+/// A test that needs what the machine lacks: said by name, and a failure where nothing may be lacking.
+pub(crate) fn skip(name: &str, why: &str) {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "skipped: {name}: {why}");
+    println!("skipped: {name}: {why}");
+}
+
+/// Whether tests run at their full volume.
+pub(crate) fn full_volume() -> bool {
+    std::env::var("FLOWCELL_VOLUME").as_deref() == Ok("full")
+}
+
+/// A file system of its own in memory, unmounted when it goes.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts one of this size, or says why that is not possible.
+    pub(crate) fn mount(at: &Path, size: &str) -> std::result::Result<Self, String> {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at);
+        match mount.output() {
+            Ok(output) if output.status.success() => Ok(Self(at.to_owned())),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Err(format!("mount: {error}")),
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }
 
 /// Makes a FIFO.

@@ -52,6 +52,21 @@ async fn as_the_owner() {
     assert_eq!((fixture.text("ro").as_str(), fixture.mode("ro")), ("old\n", 0o444));
     assert!(fixture.read(json!({"path": "ro"})).await.is_ok());
 
+    // Nor by a patch, whose earlier writes are taken back.
+    fixture.put("plain", "old\n");
+    fixture.chmod("plain", 0o640);
+    let before = crate::tree::tree(&fixture.root());
+    let begin = "*** Begin Patch\n*** Add File: new/f\n+x\n*** Update File: plain\n@@\n-old\n+new\n";
+    for (path, rest) in [
+        ("ro", "*** Update File: ro\n@@\n-old\n+new"),
+        ("ro", "*** Add File: ro\n+new"),
+        ("secret", "*** Update File: secret\n@@\n-x\n+y"),
+    ] {
+        let patch = format!("{begin}{rest}\n*** End Patch");
+        assert_eq!(code(path, fixture.patch(&patch).await), Code::PermissionDenied);
+        assert_eq!(crate::tree::tree(&fixture.root()), before, "{rest}");
+    }
+
     assert_eq!(code("secret", fixture.read(json!({"path": "secret"})).await), Code::PermissionDenied);
     let input = json!({"path": "secret", "oldString": "x", "newString": "y"});
     assert_eq!(code("secret", fixture.edit(input).await), Code::PermissionDenied);
@@ -64,6 +79,24 @@ async fn as_the_owner() {
     assert_eq!(fs::metadata(fixture.path("listed/f")).unwrap().ino(), before);
     assert_eq!(code("listed/g", fixture.write("listed/g", "x").await), Code::PermissionDenied);
     assert_eq!(code("listed/d/g", fixture.write("listed/d/g", "x").await), Code::PermissionDenied);
+    // What can only be written in place is written back in place, and what cannot be removed ends the patch.
+    let update = "*** Update File: listed/f\n@@\n-new\n+newer\n";
+    fixture.chmod("listed", 0o755);
+    fixture.put("listed/i", "x\n");
+    fixture.chmod("listed", 0o555);
+    fixture.put("ro2", "x\n");
+    fixture.chmod("ro2", 0o444);
+    let before = crate::tree::tree(&fixture.root());
+    for (path, rest) in [
+        ("listed/g", "*** Add File: listed/g\n+x"),
+        ("listed/g", "*** Delete File: ro2\n*** Add File: listed/g\n+x"),
+        ("listed/h", "*** Update File: plain\n*** Move to: listed/h\n@@\n-old\n+new"),
+        ("listed/i", "*** Delete File: listed/i"),
+    ] {
+        let patch = format!("*** Begin Patch\n{update}{rest}\n*** End Patch");
+        assert_eq!(code(path, fixture.patch(&patch).await), Code::PermissionDenied, "{rest}");
+        assert_eq!(crate::tree::tree(&fixture.root()), before, "{rest}");
+    }
 
     fixture.chmod("closed", 0o000);
     assert_eq!(code("closed", fixture.ls(json!({"path": "closed"})).await), Code::PermissionDenied);
