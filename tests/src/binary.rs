@@ -80,6 +80,13 @@ impl Exec {
         self
     }
 
+    /// Adds a policy file.
+    #[must_use]
+    pub fn policy(mut self, file: &Path) -> Self {
+        self.command.arg("--policy").arg(file);
+        self
+    }
+
     /// Allows what the pattern names.
     #[must_use]
     pub fn allow(mut self, pattern: impl Into<OsString>) -> Self {
@@ -115,6 +122,31 @@ impl Exec {
         })?;
         Ok(Outcome { status: output.status.code().unwrap_or(-1), document, stderr })
     }
+}
+
+/// One `flowcell call --json` under a policy file, with a home of its own.
+///
+/// # Errors
+///
+/// The process does not start, the call fails, or standard output is not one JSON document.
+pub fn call(workspace: &Path, policy: &Path, flow: &str, input: &Value) -> Result<Value> {
+    let home = tempfile::tempdir()?;
+    let output = Command::new(flowcell()?)
+        .arg("call")
+        .arg("-C")
+        .arg(workspace)
+        .arg("--policy")
+        .arg(policy)
+        .args(["--json", flow, &input.to_string()])
+        .env("HOME", home.path())
+        .env("XDG_CONFIG_HOME", home.path().join("config"))
+        .stdin(Stdio::null())
+        .output()?;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("{flow} {input}: {}: {stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_str(&stdout).with_context(|| format!("{flow} {input}: no document: {stdout}"))
 }
 
 impl Outcome {

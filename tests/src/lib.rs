@@ -20,11 +20,13 @@
 
 mod binary;
 mod package;
+mod skip;
 mod tree;
 mod volume;
 
-pub use binary::{Exec, Outcome, flowcell};
+pub use binary::{Exec, Outcome, call, flowcell};
 pub use package::{Package, cargo, target_folder};
+pub use skip::{skip, which};
 pub use tree::{copy, files, workspace};
 pub use volume::volume;
 

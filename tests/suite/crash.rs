@@ -128,8 +128,8 @@ fn clean() -> (BTreeMap<String, String>, Value, Vec<(Kind, usize)>) {
             (kind, *nth)
         })
         .collect();
-    // One commit a sealed call, two another; the run's opening and end, the frame's marker and end.
-    assert_eq!(boundaries.len(), 5 + 2 * 25 + 4);
+    // One commit a sealed call, two another; the run's opening, base and end, the frame's marker and end.
+    assert_eq!(boundaries.len(), 5 + 2 * 25 + 5);
     (world.tree(), report["output"].clone(), boundaries)
 }
 

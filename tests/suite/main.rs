@@ -5,3 +5,4 @@
 mod cells;
 mod crash;
 mod readme;
+mod real;

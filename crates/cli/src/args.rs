@@ -60,7 +60,7 @@ pub struct Common {
     /// Print exactly one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Colours on standard error
+    /// Colours on standard error, and on standard output for `transcript show` and `follow`
     #[arg(long, value_name = "WHEN")]
     pub color: Option<When>,
     /// Leave out warnings, progress and what cells print
@@ -179,6 +179,9 @@ pub enum Verb {
     Trust(TrustArgs),
     /// Say what this machine can enforce and reach
     Doctor(DoctorArgs),
+    /// Read what Codex or Claude Code did, from the file it wrote or while it works
+    #[cfg(feature = "transcripts")]
+    Transcript(TranscriptArgs),
 }
 
 impl Verb {
@@ -193,12 +196,16 @@ impl Verb {
             Self::Call(args) => args.common.clone(),
             Self::Flows(args) => args.common.clone(),
             Self::Grants(args) => match &args.verb {
+                GrantsVerb::List(list) => args.common.clone().then(&list.common),
+                GrantsVerb::Revoke(revoke) => args.common.clone().then(&revoke.common),
                 GrantsVerb::Check(check) => args.common.clone().then(&check.common),
             },
             Self::Approve(args) => args.common.clone(),
             Self::Deny(args) => args.common.clone(),
             Self::Trust(args) => args.common.clone(),
             Self::Doctor(args) => args.common.clone(),
+            #[cfg(feature = "transcripts")]
+            Self::Transcript(args) => args.common.clone().then(args.verb.common()),
         }
     }
 }
@@ -361,17 +368,55 @@ pub struct GrantsArgs {
 /// The commands under `grants`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum GrantsVerb {
+    /// List the remembered grants
+    List(ListArgs),
+    /// Take a remembered grant back
+    Revoke(RevokeArgs),
     /// What policy says of one request, and which rule says so
     Check(CheckArgs),
 }
 
+/// `grants list`.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `grants revoke`.
+#[derive(Clone, Debug, Args)]
+pub struct RevokeArgs {
+    /// The grant's id, as `grants list` shows it
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
 /// `grants check`.
 #[derive(Clone, Debug, Args)]
-#[command(group = clap::ArgGroup::new("request").required(true).args(["capability", "read", "write"]))]
+#[command(group = clap::ArgGroup::new("request").required(true).args(["capability", "command", "argv", "read", "write", "remove", "get", "post"]))]
 pub struct CheckArgs {
     /// A capability, such as net:get:example.com
     #[arg(value_name = "CAPABILITY")]
     pub capability: Option<String>,
+    /// Running a command line in the default shell
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true)]
+    pub command: Option<String>,
+    /// Running a program with these arguments, without a shell. Takes the rest of the command line
+    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true)]
+    pub argv: Option<Vec<String>>,
+    /// Removing what a path names, a link itself included
+    #[arg(long, value_name = "PATH")]
+    pub remove: Option<String>,
+    /// Reading a URL
+    #[arg(long, value_name = "URL")]
+    pub get: Option<String>,
+    /// Posting to a URL
+    #[arg(long, value_name = "URL")]
+    pub post: Option<String>,
     /// Reading a path, as the kernel names it
     #[arg(long, value_name = "PATH")]
     pub read: Option<String>,
@@ -385,6 +430,7 @@ pub struct CheckArgs {
 
 /// `approve`.
 #[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("how").required(true).args(["once", "for_run", "remember"]))]
 pub struct ApproveArgs {
     /// The run
     #[arg(value_name = "RUN")]
@@ -393,8 +439,17 @@ pub struct ApproveArgs {
     #[arg(value_name = "REQUEST")]
     pub request: Option<String>,
     /// For this one call
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub once: bool,
+    /// For the rest of the run
+    #[arg(long = "run", id = "for_run")]
+    pub for_run: bool,
+    /// From now on, in every run
+    #[arg(long)]
+    pub remember: bool,
+    /// What is allowed with --run or --remember [default: exactly what is asked]
+    #[arg(long, value_name = "P", conflicts_with = "once")]
+    pub pattern: Option<String>,
     /// Common flags.
     #[command(flatten)]
     pub common: Common,
@@ -428,6 +483,130 @@ pub struct TrustArgs {
 /// `doctor`.
 #[derive(Clone, Debug, Args)]
 pub struct DoctorArgs {
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `transcript`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Args)]
+pub struct TranscriptArgs {
+    /// What to do with a transcript.
+    #[command(subcommand)]
+    pub verb: TranscriptVerb,
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The commands under `transcript`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Subcommand)]
+pub enum TranscriptVerb {
+    /// Decode a file to entries and a state, as JSON
+    Decode(DecodeArgs),
+    /// Show a session in the terminal, or as a page
+    Show(ShowTranscriptArgs),
+    /// Follow a session while it is written, one entry a line
+    Follow(FollowArgs),
+    /// Decode records that come over HTTP, one a request
+    Serve(ServeArgs),
+}
+
+#[cfg(feature = "transcripts")]
+impl TranscriptVerb {
+    /// The common flags after the command word.
+    pub const fn common(&self) -> &Common {
+        match self {
+            Self::Decode(args) => &args.common,
+            Self::Show(args) => &args.common,
+            Self::Follow(args) => &args.common,
+            Self::Serve(args) => &args.common,
+        }
+    }
+}
+
+/// The agent that wrote a transcript.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Agent {
+    /// Codex: rollout-*.jsonl.
+    Codex,
+    /// Claude Code: SESSION.jsonl.
+    Claude,
+}
+
+/// `transcript decode`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Args)]
+pub struct DecodeArgs {
+    /// The transcript
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The agent that wrote it [default: recognised]
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<Agent>,
+    /// Start from a state that `decode` printed; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub from_state: Option<PathBuf>,
+    /// The longest line, in bytes [default: 33554432]
+    #[arg(long, value_name = "N")]
+    pub line_bytes: Option<usize>,
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `transcript show`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Args)]
+pub struct ShowTranscriptArgs {
+    /// The transcript
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The agent that wrote it [default: recognised]
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<Agent>,
+    /// Write one self-contained page instead
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Leave nothing of long outputs out
+    #[arg(long, conflicts_with = "html")]
+    pub full: bool,
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `transcript follow`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Args)]
+pub struct FollowArgs {
+    /// The transcript [default: that of the newest session of your own agents]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// The agent that writes it [default: recognised; without FILE either]
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<Agent>,
+    /// Go on from this file when it is there, and keep it up to date
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Common flags.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `transcript serve`.
+#[cfg(feature = "transcripts")]
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen, such as 127.0.0.1:8420; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub listen: std::net::SocketAddr,
+    /// The file that holds the bearer token
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
     /// Common flags.
     #[command(flatten)]
     pub common: Common,
@@ -492,8 +671,11 @@ mod tests {
             &["exec", "a.js", "--isolate", "process"],
             &["show", "r", "--html", "f"],
             &["approve", "r"],
-            &["approve", "r", "--run"],
-            &["grants", "list"],
+            &["approve", "r", "--run", "--once"],
+            &["approve", "r", "--once", "--pattern", "p"],
+            &["grants", "revoke"],
+            &["grants", "revoke", "x"],
+            &["grants", "check", "--command", "ls", "--read", "/x"],
             &["grants", "check"],
             &["grants", "check", "fs:read:/x", "--read", "/x"],
             &["run", "task"],
@@ -501,6 +683,15 @@ mod tests {
             &["resume", "not a run"],
         ] {
             assert!(parse(words).is_err(), "{words:?}");
+        }
+        for words in [
+            &["approve", "r", "--run"][..],
+            &["approve", "r", "q", "--remember", "--pattern", "fs:read:/ws/**"],
+            &["grants", "list"],
+            &["grants", "revoke", "7"],
+            &["grants", "check", "--argv", "git", "-C", "x"],
+        ] {
+            assert!(parse(words).is_ok(), "{words:?}");
         }
         assert!(parse(&["exec", "-"]).is_ok());
         assert!(parse(&["exec", "-e", "-1"]).is_ok());

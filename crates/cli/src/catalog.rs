@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::environment::read_text;
 use crate::errors::Failure;
+use crate::policy::Policy;
 
 /// The largest file of mocks, in bytes.
 pub const MAX_MOCK_BYTES: u64 = 16 << 20;
@@ -20,8 +21,8 @@ pub const MAX_MOCK_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// A file that cannot be read or is no document of mocks (exit 2).
-pub fn calls(context: &Context<'_>, files: &[PathBuf]) -> Result<CellCalls, Failure> {
-    let mut bindings = standard::bindings()?;
+pub fn calls(context: &Context<'_>, policy: &Policy, files: &[PathBuf]) -> Result<CellCalls, Failure> {
+    let mut bindings = standard::bindings_with(&context.standard(policy))?;
     for file in files {
         for mock in mocks(context, file)? {
             match bindings.iter_mut().find(|binding| binding.name() == mock.name()) {

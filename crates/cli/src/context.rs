@@ -8,8 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flowcell_engines::harness::calls::CellCalls;
+use flowcell_engines::harness::checkpoint::HostCheckpoints;
 use flowcell_engines::harness::engine::RunStore;
 use flowcell_engines::harness::flows::canonical;
+use flowcell_engines::harness::flows::error::StdError;
+use flowcell_engines::harness::host::checkpoints::{self, CheckpointOptions};
+use flowcell_engines::harness::host::confine::{HermeticEnforcement, Supervisor};
+use flowcell_engines::harness::host::container::{CommandTransport, Container};
+use flowcell_engines::harness::host::process::ProcessOptions;
+use flowcell_engines::harness::host::runner::{Runner, TestRunner};
 use flowcell_engines::harness::journal::RunId;
 use flowcell_engines::harness::kernel::fs::{is_inside, lexical};
 use flowcell_engines::harness::kernel::{
@@ -17,6 +24,7 @@ use flowcell_engines::harness::kernel::{
     SystemEntropy, Workspace,
 };
 use flowcell_engines::harness::services::Services;
+use flowcell_engines::harness::standard::StandardOptions;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +32,10 @@ use crate::args::Common;
 use crate::engine::{EngineUrl, Location};
 use crate::environment::{Environment, read_bounded, read_text};
 use crate::errors::Failure;
+use crate::pins::{GrantPins, PinnedPersist};
 use crate::policy::{
-    FileText, MAX_POLICY_BYTES, Policy, PolicyError, Sources, Standing, StoreOptions, Variables, open_store,
+    FileText, MAX_POLICY_BYTES, Policy, PolicyError, Sources, Standing, StoreOptions, TestTable, Variables,
+    open_store,
 };
 use crate::render::{Messages, shell_word};
 use crate::trust::{Pin, TrustStore};
@@ -51,6 +61,16 @@ pub struct Context<'a> {
     pub clock: Arc<dyn Clock>,
     /// Cancelled when the command is interrupted.
     pub cancel: CancellationToken,
+}
+
+/// The test runner that policy declares.
+struct Declared(TestTable);
+
+impl TestRunner for Declared {
+    fn declared(&self) -> Result<Runner, StdError> {
+        let TestTable { command, cwd, root, container, env, base_ref, timeout_ms, report } = self.0.clone();
+        Ok(Runner { command, cwd, root, container, env, base_ref, timeout_ms, report })
+    }
 }
 
 /// A host's part of a run.
@@ -123,22 +143,48 @@ impl<'a> Context<'a> {
         Ok(TrustStore::new(&config))
     }
 
+    /// What the variables of patterns stand for.
+    pub fn variables(&self) -> Variables {
+        let home = self.environment.home.as_ref().and_then(|home| home.to_str());
+        Variables {
+            workspace: self.workspace.logical().to_owned(),
+            data: self.data.clone(),
+            home: home.map(|home| lexical("/", home)),
+        }
+    }
+
+    /// Whether somebody can be asked: policy does not forbid it, and both ends of the conversation are a terminal.
+    pub fn attended(&self, policy: &Policy) -> bool {
+        policy.attended != Some(false) && self.environment.terminal && self.environment.input_terminal
+    }
+
+    /// Whether runs keep checkpoints of the workspace: unless policy switches them off, and where there is a data folder
+    /// that outlives the process.
+    pub fn keeps_checkpoints(&self, policy: &Policy) -> bool {
+        policy.host.checkpoints.unwrap_or(true) && matches!(self.engine(), Ok(EngineUrl::Sqlite(_)))
+    }
+
+    /// A store's grant journal, of which only what this user gave stands.
+    ///
+    /// # Errors
+    /// As [`Context::engine`].
+    pub fn pinned(&self, journal: Arc<dyn Persist>) -> Result<PinnedPersist, Failure> {
+        let pins = match (self.engine()?, self.environment.config()) {
+            (EngineUrl::Sqlite(file), Some(config)) => Some(GrantPins::new(&config, &file)),
+            // What a process keeps in its own memory was given in it.
+            (EngineUrl::Memory, _) => return Ok(PinnedPersist::trusting(journal, Arc::clone(&self.clock))),
+            (EngineUrl::Sqlite(_), None) => None,
+        };
+        Ok(PinnedPersist::new(journal, pins, Arc::clone(&self.clock)))
+    }
+
     /// Reads and puts together the policy of this call, without saying its warnings.
     ///
     /// # Errors
     /// A file that cannot be read or is wrong, or a flag that is (exit 2).
     pub fn policy(&self) -> Result<Policy, Failure> {
         let config = self.environment.config();
-        let variables = Variables {
-            workspace: self.workspace.logical().to_owned(),
-            data: self.data.clone(),
-            home: self
-                .environment
-                .home
-                .as_ref()
-                .and_then(|home| home.to_str())
-                .map(|home| lexical("/", home)),
-        };
+        let variables = self.variables();
         let mut sources = Sources {
             flags: self.common.rules.0.clone(),
             data: self.spellings(&self.data),
@@ -229,7 +275,8 @@ impl<'a> Context<'a> {
         if let EngineUrl::Sqlite(path) = &engine
             && path.starts_with(&self.data)
         {
-            self.make_data()?;
+            self.refuse_links(path)?;
+            make_data(Path::new(&self.data), self.common.data_dir.is_none())?;
         }
         engine.open(self.location()).await
     }
@@ -242,13 +289,33 @@ impl<'a> Context<'a> {
         let engine = self.engine()?;
         match &engine {
             EngineUrl::Sqlite(path) => match fs::symlink_metadata(path) {
-                Ok(_) => Ok(Some(engine.open(self.location()).await?)),
+                Ok(_) => {
+                    self.refuse_links(path)?;
+                    Ok(Some(engine.open(self.location()).await?))
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(Failure::engine(format!("{} cannot be opened: {error}", path.display()))
                     .at(path.display().to_string())),
             },
             EngineUrl::Memory => Ok(None),
         }
+    }
+
+    /// Refuses a data folder in the workspace, and a store in it, that is a link. A workspace can come with one, and it
+    /// would lend this workspace the grants of another. A folder that is named by a flag may lie behind links.
+    fn refuse_links(&self, store: &Path) -> Result<(), Failure> {
+        if self.common.data_dir.is_some() || !store.starts_with(&self.data) {
+            return Ok(());
+        }
+        for path in [Path::new(&self.data), store] {
+            if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+                let path = path.display().to_string();
+                return Err(Failure::engine(format!("{path} cannot be used: it is a link"))
+                    .at(path)
+                    .hint("Remove the link, or name the folder it leads to with --data-dir DIR."));
+            }
+        }
+        Ok(())
     }
 
     /// The grant journal of the store when there is one, else an empty one.
@@ -281,34 +348,6 @@ impl<'a> Context<'a> {
         Location { clock: Arc::clone(&self.clock), crash_at: self.environment.crash_at.as_deref() }
     }
 
-    /// Makes the data folder: mode 0700, with a `.gitignore` of `*`.
-    fn make_data(&self) -> Result<(), Failure> {
-        let folder = Path::new(&self.data);
-        let own = self.common.data_dir.is_none();
-        let failed = |error: io::Error| {
-            Failure::engine(format!("the data folder {} cannot be made: {error}", folder.display()))
-                .at(folder.display().to_string())
-                .hint("Make it writable, or name another one with --data-dir DIR.")
-        };
-        match fs::symlink_metadata(folder) {
-            Ok(found) if own && found.is_symlink() => {
-                return Err(failed(io::Error::other("it is a link")));
-            }
-            Ok(_) if !own => return Ok(()),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-            }
-            Err(error) => return Err(failed(error)),
-        }
-        let ignore = fs::OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
-        match ignore {
-            Ok(mut file) => file.write_all(b"*\n").map_err(failed),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(failed(error)),
-        }
-    }
-
     /// Says a policy's warnings, and what of it has no effect.
     pub fn warn(&self, policy: &Policy) {
         for warning in &policy.warnings {
@@ -319,7 +358,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The grant store of a policy; its warnings are said.
+    /// The grant store of a policy; its warnings are said. An attended one holds a request until it is answered in this
+    /// process. A run is never attended in that way: it suspends, durably, and whoever drives it asks.
     ///
     /// # Errors
     /// As [`open_store`].
@@ -329,12 +369,14 @@ impl<'a> Context<'a> {
         persist: Arc<dyn Persist>,
         run: Option<&RunId>,
         calls: Option<&CellCalls>,
+        attended: bool,
     ) -> Result<Arc<GrantStore>, Failure> {
         let options = StoreOptions {
             run: run.map(ToString::to_string),
             plan_digest: calls.map(plan_digest).transpose()?,
             root: PathBuf::from(self.workspace.logical()),
-            persist,
+            persist: Arc::new(self.pinned(persist)?),
+            attended,
         };
         let (store, warnings) = open_store(policy, options).await?;
         for warning in warnings {
@@ -362,6 +404,7 @@ impl<'a> Context<'a> {
             .map_err(|error| Failure::engine(format!("the workspace cannot be opened: {error}")))?;
         let mut services = Services::new(files, Arc::clone(&self.clock), Arc::clone(&self.entropy));
         services.cancel = self.cancel.clone();
+        services.environment = Arc::new(self.environment.ambient.clone());
         Ok(services)
     }
 
@@ -376,8 +419,45 @@ impl<'a> Context<'a> {
         run: Option<&RunId>,
         calls: CellCalls,
     ) -> Result<Hosted, Failure> {
-        let store = self.grant_store(policy, persist, run, Some(&calls)).await?;
-        Ok(Hosted { services: self.services(policy, store)?, calls })
+        let store = self.grant_store(policy, persist, run, Some(&calls), false).await?;
+        let mut services = self.services(policy, store)?;
+        if self.keeps_checkpoints(policy) {
+            services.checkpoints = Some(Arc::new(self.checkpoints(&services.files)));
+        }
+        Ok(Hosted { services, calls })
+    }
+
+    /// The checkpoints of the data folder, which is made on first need. A folder that cannot be used costs a cell its
+    /// checkpoints, and nothing else.
+    fn checkpoints(&self, files: &FileSystem) -> HostCheckpoints {
+        let (data, own) = (PathBuf::from(&self.data), self.common.data_dir.is_none());
+        let files = files.clone();
+        HostCheckpoints::new(move || {
+            make_data(&data, own).map_err(|failure| failure.message.clone())?;
+            let options = CheckpointOptions { left_out: vec![data.clone()], ..CheckpointOptions::default() };
+            checkpoints::Checkpoints::open(data.join("checkpoints"), files.clone(), options)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// What policy and this process set up for the standard flows.
+    pub fn standard(&self, policy: &Policy) -> StandardOptions {
+        let hermetic = match policy.host.hermetic_required {
+            Some(true) => HermeticEnforcement::Required,
+            _ => HermeticEnforcement::BestEffort,
+        };
+        let supervisor = self.environment.program.clone().map(Supervisor::new);
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        StandardOptions {
+            processes: ProcessOptions { supervisor, hermetic, ..ProcessOptions::default() },
+            runner: policy.test.clone().map(|table| Arc::new(Declared(table)) as Arc<dyn TestRunner>),
+            container: policy
+                .container
+                .as_ref()
+                .map(|program| Arc::new(CommandTransport::new(program)) as Arc<dyn Container>),
+            evaluator: None,
+            search_threads: threads,
+        }
     }
 
     /// A path of the command line, absolute. Links are left alone.
@@ -486,4 +566,30 @@ fn resolved(path: &Path) -> PathBuf {
         }
     }
     path.to_owned()
+}
+
+/// Makes the data folder: mode 0700, with a `.gitignore` of `*`. One of our own naming (`own`) is no link.
+fn make_data(folder: &Path, own: bool) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        Failure::engine(format!("the data folder {} cannot be made: {error}", folder.display()))
+            .at(folder.display().to_string())
+            .hint("Make it writable, or name another one with --data-dir DIR.")
+    };
+    match fs::symlink_metadata(folder) {
+        Ok(found) if own && found.is_symlink() => {
+            return Err(failed(io::Error::other("it is a link")));
+        }
+        Ok(_) if !own => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    let ignore = fs::OpenOptions::new().write(true).create_new(true).open(folder.join(".gitignore"));
+    match ignore {
+        Ok(mut file) => file.write_all(b"*\n").map_err(failed),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
 }

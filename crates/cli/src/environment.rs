@@ -1,5 +1,6 @@
 //! What the process was started with. Nothing else in the workspace reads it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,14 @@ pub struct Environment {
     pub path: Option<OsString>,
     /// Whether standard error is a terminal.
     pub terminal: bool,
+    /// Whether standard input is one.
+    pub input_terminal: bool,
+    /// All variables of UTF-8: what commands inherit some names of.
+    pub ambient: BTreeMap<String, String>,
+    /// This program, which is started again to own what commands leave.
+    pub program: Option<PathBuf>,
+    /// Whether standard output is one.
+    pub output_terminal: bool,
 }
 
 impl Environment {
@@ -39,6 +48,12 @@ impl Environment {
             no_colour: std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
             path: std::env::var_os("PATH"),
             terminal: io::stderr().is_terminal(),
+            input_terminal: io::stdin().is_terminal(),
+            ambient: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+            program: std::env::current_exe().ok(),
+            output_terminal: io::stdout().is_terminal(),
         }
     }
 

@@ -173,6 +173,12 @@ impl From<EngineError> for Failure {
             EngineCode::NotFound => {
                 (Exit::Usage, Some("`flowcell runs` lists the runs and what they wait for."))
             }
+            EngineCode::InvalidResolution => (
+                Exit::Usage,
+                Some(
+                    "A pattern has the action of the request, covers it, and for writes stays in the workspace.",
+                ),
+            ),
             EngineCode::IncompatibleJournal => (
                 Exit::Incompatible,
                 Some("Use the version of flowcell that wrote it, or another --data-dir."),

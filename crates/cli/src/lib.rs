@@ -23,6 +23,7 @@
 //! **Invariant:** what is named on the command line is read and checked before anything is made.
 
 pub mod args;
+mod ask;
 pub mod catalog;
 mod commands;
 pub mod context;
@@ -30,10 +31,13 @@ pub mod engine;
 pub mod environment;
 pub mod errors;
 pub mod interrupt;
+mod pins;
 pub mod policy;
 pub mod progress;
 pub mod render;
 mod start;
+#[cfg(feature = "transcripts")]
+mod transcript;
 pub mod trust;
 
 pub use start::{main, run};

@@ -1,5 +1,6 @@
 //! A run's progress on standard error, and its end in words.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use flowcell_engines::harness::error::SuspendCode;
@@ -20,17 +21,28 @@ pub struct Progress {
     prints: bool,
     /// Where the cells of the frames that ran come from, in order.
     names: Mutex<Vec<String>>,
+    /// How many frames have been shown to their end.
+    shown: AtomicU64,
 }
 
 impl Progress {
     /// Progress as the flags want it, with what the cells print.
     pub fn new(messages: Messages) -> Self {
-        Self { messages, prints: true, names: Mutex::default() }
+        Self { messages, prints: true, names: Mutex::default(), shown: AtomicU64::new(0) }
     }
 
     /// Progress without what the cells print, which was shown when they ran.
     pub fn of_replay(messages: Messages) -> Self {
         Self { prints: messages.progress, ..Self::new(messages) }
+    }
+
+    /// The run is taken up again in this process: its frames open once more, and what was shown is not shown again.
+    pub fn again(&self) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn is_new(&self, frame: u64) -> bool {
+        frame >= self.shown.load(Ordering::Relaxed)
     }
 
     /// Where the cell of a frame comes from, when the frame ran in this process.
@@ -45,13 +57,25 @@ impl Observer for Progress {
         match event {
             Event::FrameOpened { frame, name } => {
                 self.names.lock().unwrap_or_else(PoisonError::into_inner).push((*name).to_owned());
-                self.messages.progress(&format!("frame {frame}: {}", line(name)));
+                if self.is_new(*frame) {
+                    self.messages.progress(&format!("frame {frame}: {}", line(name)));
+                }
             }
-            Event::CallStarted { ordinal, flow, .. } => {
-                self.messages.progress(&format!("  call {ordinal}: {} …", line(flow)));
+            Event::CallStarted { frame, ordinal, flow } => {
+                if self.is_new(*frame) {
+                    self.messages.progress(&format!("  call {ordinal}: {} …", line(flow)));
+                }
             }
-            Event::CallSettled { call, .. } => self.messages.progress(&format!("  {}", call_line(call))),
+            Event::CallSettled { frame, call } => {
+                if self.is_new(*frame) {
+                    self.messages.progress(&format!("  {}", call_line(call)));
+                }
+            }
             Event::FrameClosed { frame } => {
+                if !self.is_new(frame.frame) {
+                    return;
+                }
+                self.shown.store(frame.frame.saturating_add(1), Ordering::Relaxed);
                 if self.prints {
                     print(self.messages, &frame.prints);
                 }

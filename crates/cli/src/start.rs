@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
+use flowcell_engines::harness::host::supervisor;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{Cli, Common, When};
@@ -21,6 +22,10 @@ const SHUTDOWN: Duration = Duration::from_millis(500);
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
+    // Started again to own what commands leave, it is that and nothing else, before any thread is there.
+    if let Some(code) = supervisor::intercept(std::env::args_os()) {
+        return code;
+    }
     let words: Vec<OsString> = std::env::args_os().collect();
     run(words, &Environment::of_process(), &mut io::stdout()).into()
 }

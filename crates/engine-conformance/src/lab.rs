@@ -271,6 +271,7 @@ impl Process {
                 .collect(),
             reply: false,
             stop: StopReason::End,
+            checkpoints: false,
         };
         exec::spec(run.clone(), &params, Limits::default(), &self.calls).map_err(text)
     }

@@ -77,7 +77,7 @@ async fn answered(
     let run = run_id(RUN)?;
     let lab = Lab::new(factory, root).await?;
     let first = lab.sound().await?;
-    let not_there = first.store.answer(&run, None, answer).await;
+    let not_there = first.store.answer(&run, None, answer.into()).await;
     same("answering no run", &not_there.map_err(|error| error.code), &Err(EngineCode::NotFound))?;
     parked(&first.start(&run, cells).await.map_err(text)?)?;
     waits(&first, None).await?;
@@ -87,17 +87,17 @@ async fn answered(
     lab.kill(first);
 
     let second = lab.sound().await?;
-    let wrong = second.store.answer(&run, Some("permission-999"), answer).await;
+    let wrong = second.store.answer(&run, Some("permission-999"), answer.into()).await;
     same("answering another request", &wrong.map_err(|error| error.code), &Err(EngineCode::NotFound))?;
-    let given = second.store.answer(&run, Some(&request), answer).await.map_err(text)?;
+    let given = second.store.answer(&run, Some(&request), answer.into()).await.map_err(text)?;
     same(
         "the answer",
         &(given.run.clone(), given.request.clone(), given.resolution),
         &(run.clone(), request, answer),
     )?;
-    same("the same answer", &second.store.answer(&run, None, answer).await.map_err(text)?, &given)?;
+    same("the same answer", &second.store.answer(&run, None, answer.into()).await.map_err(text)?, &given)?;
     let other = if answer == Resolution::Once { Resolution::Deny } else { Resolution::Once };
-    let conflict = second.store.answer(&run, None, other).await;
+    let conflict = second.store.answer(&run, None, other.into()).await;
     same("another answer", &conflict.map_err(|error| error.code), &Err(EngineCode::IdempotencyConflict))?;
     waits(&second, Some(answer)).await?;
     let events = grants(&second).await?;
@@ -115,7 +115,7 @@ async fn answered(
     same("the output", &report.output.as_ref(), &Some(output))?;
     same("dispatches that acted", &lab.ledger.acts(flow), &acts)?;
     let starts = lab.ledger.total();
-    let late = third.store.answer(&run, None, answer).await;
+    let late = third.store.answer(&run, None, answer.into()).await;
     same("answering a run that has ended", &late.map_err(|error| error.code), &Err(EngineCode::NotFound))?;
     let replayed = third.replay(&run).await.map_err(text)?;
     hold(replayed.ok, || format!("it does not replay: {:?}", replayed.diverged))?;
@@ -128,10 +128,10 @@ async fn twice(factory: &dyn Factory, root: &Path) -> Result<(), Failure> {
     let lab = Lab::new(factory, root).await?;
     let process = lab.sound().await?;
     parked(&process.start(&run, &ASKS_TWICE).await.map_err(text)?)?;
-    process.store.answer(&run, None, Resolution::Once).await.map_err(text)?;
+    process.store.answer(&run, None, Resolution::Once.into()).await.map_err(text)?;
     parked(&process.resume(&run).await.map_err(text)?)?;
     same("dispatches that acted", &lab.ledger.acts("ask"), &1)?;
-    process.store.answer(&run, None, Resolution::Deny).await.map_err(text)?;
+    process.store.answer(&run, None, Resolution::Deny.into()).await.map_err(text)?;
     let report = process.resume(&run).await.map_err(text)?;
     same("the output", &report.output, &Some(json!([1, "capability_refused"])))?;
     same("dispatches that acted", &lab.ledger.acts("ask"), &1)
@@ -154,7 +154,11 @@ async fn crashes(factory: &dyn Factory, root: &Path) -> Result<u64, Failure> {
         let second = lab.sound().await?;
         let output = if moment == Moment::After {
             waits(&second, None).await.map_err(at)?;
-            second.store.answer(&run, None, Resolution::Once).await.map_err(|error| at(text(error)))?;
+            second
+                .store
+                .answer(&run, None, Resolution::Once.into())
+                .await
+                .map_err(|error| at(text(error)))?;
             json!(1)
         } else {
             // Nobody can know whether the start acted before it was cut off.
@@ -174,7 +178,7 @@ async fn crashes(factory: &dyn Factory, root: &Path) -> Result<u64, Failure> {
             let lab = Lab::new(factory, root).await?;
             let first = lab.sound().await?;
             parked(&first.start(&run, &ASKS).await.map_err(text)?).map_err(at)?;
-            first.store.answer(&run, None, answer).await.map_err(text)?;
+            first.store.answer(&run, None, answer.into()).await.map_err(text)?;
             lab.kill(first);
             let second = lab.process(fault_at(1, moment, Fault::Crash)).await?;
             hold(second.resume(&run).await.is_err(), || {
@@ -206,7 +210,7 @@ async fn own_word(factory: &dyn Factory, root: &Path) -> Result<(), Failure> {
     let suspended = report.suspended.ok_or("it does not say what it waits for")?;
     same("the reason", &suspended.reason, &SuspendCode::WaitingInput)?;
     same("the message", &suspended.message.as_deref(), &Some("Which?"))?;
-    let answer = first.store.answer(&run, None, Resolution::Once).await;
+    let answer = first.store.answer(&run, None, Resolution::Once.into()).await;
     same("answering a park", &answer.map_err(|error| error.code), &Err(EngineCode::NotFound))?;
     lab.kill(first);
     let second = lab.sound().await?;

@@ -145,6 +145,7 @@ async fn journaled_run(folder: &Path, tier: &str) -> (Duration, Vec<Row>) {
         cells: vec![CellText { name: "bench".into(), text: text() }],
         reply: false,
         stop: StopReason::End,
+        checkpoints: false,
     };
     let run = RunId::new("bench").unwrap();
     let store =

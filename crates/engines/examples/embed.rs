@@ -101,6 +101,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         cells: vec![CellText { name: "cell".into(), text: CELL.into() }],
         reply: false,
         stop: StopReason::End,
+        checkpoints: false,
     };
     let host = Host { calls: &calls, services: &services, observer: &Unobserved };
     let opened = spec(run.clone(), &params, Limits::default(), &calls)?;
@@ -108,7 +109,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Some(suspended) = &report.suspended {
         let asked = suspended.request.as_ref().map_or("an event", |request| request.capability.as_str());
         println!("the run waits for {asked}; allowing it once");
-        store.answer(&run, None, Resolution::Once).await?;
+        store.answer(&run, None, Resolution::Once.into()).await?;
         report = resume(&store, &run, process_owner()?, &host).await?;
     }
     println!("{:?}: {}", report.status, report.text.unwrap_or_default());

@@ -54,6 +54,8 @@ pub(crate) enum Refusal {
     NotFound(String),
     /// An id or a key is in use with another content.
     Conflict(String),
+    /// The answer is not one that the request allows.
+    Invalid(String),
     /// The journal is of another format, or does not read.
     Harness(HarnessError),
     /// The store could not be read or written.
@@ -73,6 +75,7 @@ impl From<Refusal> for EngineError {
             Refusal::Held(owner) => Self::failed(OpenError::Held(owner).to_string()),
             Refusal::NotFound(message) => Self::new(EngineCode::NotFound, message),
             Refusal::Conflict(message) => Self::new(EngineCode::IdempotencyConflict, message),
+            Refusal::Invalid(message) => Self::new(EngineCode::InvalidResolution, message),
             Refusal::Harness(error) if error.code == HarnessCode::IncompatibleJournal => {
                 Self::new(EngineCode::IncompatibleJournal, error.message)
             }

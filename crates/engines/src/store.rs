@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flowcell_harness::engine::{
-    Answered, Engine, EngineCode, EngineError, OpenError, Owner, Page, RunSpec, RunStore, RunSummary,
+    Answered, Decision, Engine, EngineCode, EngineError, OpenError, Owner, Page, RunSpec, RunStore,
+    RunSummary,
 };
 use flowcell_harness::journal::{Kind, Resolution, Resumed, Row, RunId, RunOpened, Suspended};
 use flowcell_harness::kernel::{Clock, POLICY_RUN, Persist};
@@ -14,7 +15,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::engine::{RunEngine, append, payload, same};
-use crate::grants::{Grants, record_answer};
+use crate::grants::{Grants, grant_event, is_recorded, record};
 use crate::index::Index;
 use crate::liveness::{Life, Liveness};
 use crate::options::StoreOptions;
@@ -218,7 +219,7 @@ impl RunStore for Store {
         &self,
         run: &RunId,
         request: Option<&str>,
-        answer: Resolution,
+        answer: Decision,
     ) -> Result<Answered, EngineError> {
         let (run, request) = (run.clone(), request.map(str::to_owned));
         let answered = self.core.transact(Access::Write, move |core, tx| {
@@ -246,10 +247,12 @@ impl RunStore for Store {
                     asked.request_id
                 )));
             }
-            let answered =
-                Answered { run: run.clone(), request: asked.request_id.clone(), resolution: answer };
+            let resolution = answer.resolution;
+            let request = asked.request_id.clone();
+            let mut answered = Answered { run: run.clone(), request, resolution, grant: None };
+            let event = grant_event(tx, &run, &asked, why.ceiling.as_ref(), &answer)?;
             if let Some(stands) = tx.answer(&run, suspended.seq)? {
-                if stands.resolution == answer {
+                if stands.resolution == resolution && is_recorded(tx, &event)? {
                     return Ok(answered);
                 }
                 return Err(Refusal::Conflict(format!(
@@ -262,10 +265,13 @@ impl RunStore for Store {
                 run: run.clone(),
                 suspended: suspended.seq,
                 request: asked.request_id.clone(),
-                resolution: answer,
+                resolution,
                 at_ms: core.clock.wall_ms(),
             })?;
-            record_answer(tx, &run, &asked, answer)?;
+            let recorded = record(tx, &event)?;
+            if matches!(resolution, Resolution::Run | Resolution::Remembered) {
+                answered.grant = Some((event.run().to_owned(), recorded));
+            }
             Ok(answered)
         });
         Ok(answered.await?)

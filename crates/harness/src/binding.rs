@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::checkpoint::AtCheckpoint;
 use crate::engine::{BodyResult, Call};
 use crate::error::{Escape, HarnessCode, HarnessError};
 use crate::failure::{CallFailure, CallFailureCode, CallOutcome};
@@ -100,6 +101,7 @@ pub struct Binding {
     body: Arc<dyn Body>,
     public_error: Option<PublicError>,
     idempotent: bool,
+    at_checkpoint: AtCheckpoint,
 }
 
 impl fmt::Debug for Binding {
@@ -144,6 +146,7 @@ impl Binding {
             body,
             public_error: None,
             idempotent: false,
+            at_checkpoint: AtCheckpoint::Unsupported,
         }
     }
 
@@ -165,6 +168,18 @@ impl Binding {
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
+    }
+
+    /// States what the flow can do at a checkpoint.
+    #[must_use]
+    pub fn at_checkpoints(mut self, at: AtCheckpoint) -> Self {
+        self.at_checkpoint = at;
+        self
+    }
+
+    /// What the flow can do at a checkpoint.
+    pub fn at_checkpoint(&self) -> AtCheckpoint {
+        self.at_checkpoint
     }
 
     /// The flow's name.
@@ -191,6 +206,12 @@ impl Binding {
     pub fn tier_of(&self, input: &Value) -> Tier {
         let declared = self.descriptor.effects.tier;
         self.effects_for.map_or(declared, |effects_for| effects_for(input).tier)
+    }
+
+    /// Whether one call writes: its effects say so, or its input does.
+    pub fn writes(&self, input: &Value) -> bool {
+        let declared = || !self.descriptor.effects.writes.is_empty();
+        self.effects_for.map_or_else(declared, |effects_for| !effects_for(input).writes.is_empty())
     }
 
     /// Answers a call. Every failure of the flow is a settlement; what the cell may not catch escapes.

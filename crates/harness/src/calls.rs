@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::binding::{Binding, Invocation};
 use crate::catalog::Catalog;
+use crate::checkpoint::AtCheckpoint;
 use crate::engine::{BodyResult, Call, Dispatch};
 use crate::error::{Escape, HarnessError};
 use crate::failure::{CallFailure, CallFailureCode, CallOutcome};
@@ -111,6 +112,9 @@ impl CellCalls {
             tier: binding.map_or(entry.effects.tier, |binding| binding.tier_of(input)),
             idempotent: binding.is_some_and(Binding::is_idempotent),
             capabilities: entry.capabilities.clone(),
+            at_checkpoint: binding.map_or(AtCheckpoint::Unsupported, Binding::at_checkpoint),
+            writes: named_writes(input)
+                || binding.map_or(!entry.effects.writes.is_empty(), |binding| binding.writes(input)),
             declaration: declaration.to_string(),
         }
     }
@@ -210,10 +214,26 @@ pub struct Identified {
     pub capabilities: Vec<String>,
     /// Whether it may be started again after an unknown outcome.
     pub idempotent: bool,
+    /// What it can do at a checkpoint.
+    pub at_checkpoint: AtCheckpoint,
+    /// Whether this call writes, as far as it says.
+    pub writes: bool,
+}
+
+/// Whether an input names paths that it writes.
+fn named_writes(input: &Value) -> bool {
+    input.get("writes").and_then(Value::as_array).is_some_and(|writes| !writes.is_empty())
 }
 
 impl Default for Identified {
     fn default() -> Self {
-        Self { declaration: String::new(), tier: Tier::Sealed, capabilities: Vec::new(), idempotent: false }
+        Self {
+            declaration: String::new(),
+            tier: Tier::Sealed,
+            capabilities: Vec::new(),
+            idempotent: false,
+            at_checkpoint: AtCheckpoint::Unsupported,
+            writes: false,
+        }
     }
 }

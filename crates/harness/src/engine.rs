@@ -8,8 +8,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use crate::flows::capability::Capability;
-use crate::kernel::Persist;
+use crate::flows::capability::{Capability, CapabilityPattern};
+use crate::kernel::{Persist, PersistedEvent};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,28 @@ impl Boundary {
             frame,
             cell: cell.to_owned(),
             boundary: keys::frame_boundary(cell, slot),
+        }
+    }
+
+    /// The boundary of a checkpoint that a cell asks for.
+    pub fn checkpoint(session: &str, frame: u64, cell: &str, ordinal: u64) -> Self {
+        Self {
+            kind: Kind::Checkpoint,
+            session: session.to_owned(),
+            frame,
+            cell: cell.to_owned(),
+            boundary: keys::checkpoint_boundary(cell, ordinal),
+        }
+    }
+
+    /// The boundary of the checkpoint that is the run's base.
+    pub fn base(session: &str) -> Self {
+        Self {
+            kind: Kind::Checkpoint,
+            session: session.to_owned(),
+            frame: 0,
+            cell: String::new(),
+            boundary: "checkpoint:base".to_owned(),
         }
     }
 
@@ -262,6 +284,8 @@ pub enum EngineCode {
     NotFound,
     /// The store was written by a newer version.
     IncompatibleJournal,
+    /// The answer is not one that the request allows.
+    InvalidResolution,
 }
 
 impl EngineCode {
@@ -272,6 +296,7 @@ impl EngineCode {
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::NotFound => "not_found",
             Self::IncompatibleJournal => "incompatible_journal",
+            Self::InvalidResolution => "invalid_resolution",
         }
     }
 }
@@ -370,6 +395,34 @@ impl Default for Page {
     }
 }
 
+/// An answer to a parked permission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What is answered.
+    pub resolution: Resolution,
+    /// For how much, for a run or remembered grant; without one, for exactly what was asked.
+    pub pattern: Option<CapabilityPattern>,
+    /// The logical workspace root, which a run or remembered grant is judged by; the other answers need none.
+    pub workspace_root: String,
+}
+
+impl Decision {
+    /// A grant that outlives the call, in a workspace.
+    pub fn grant(
+        resolution: Resolution,
+        pattern: Option<CapabilityPattern>,
+        workspace_root: impl Into<String>,
+    ) -> Self {
+        Self { resolution, pattern, workspace_root: workspace_root.into() }
+    }
+}
+
+impl From<Resolution> for Decision {
+    fn from(resolution: Resolution) -> Self {
+        Self { resolution, pattern: None, workspace_root: String::new() }
+    }
+}
+
 /// What was answered, and to which request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
@@ -379,6 +432,10 @@ pub struct Answered {
     pub request: String,
     /// The answer that stands.
     pub resolution: Resolution,
+    /// The grant that this answer put into the journal, and the run it is in: of an answer that outlives the call, and
+    /// that was not there before.
+    #[serde(skip)]
+    pub grant: Option<(String, PersistedEvent)>,
 }
 
 /// The store of all runs: what `runs`, `show`, `resume`, `approve` and embedders call.
@@ -416,16 +473,16 @@ pub trait RunStore: Send + Sync {
     async fn summary(&self, run: &RunId) -> Result<RunSummary, EngineError>;
 
     /// Answers a parked permission, durably; without a request id the only one. Answering again the same is the same
-    /// answer.
+    /// answer. A grant for the run and a remembered one are held to the kernel's rules for patterns (kernel contract 5).
     ///
     /// # Errors
     /// `not_found` when the run does not wait for such a request; `idempotency_conflict` when another answer stands;
-    /// `engine_failed`.
+    /// `invalid_resolution` for a pattern that the request does not allow; `engine_failed`.
     async fn answer(
         &self,
         run: &RunId,
         request: Option<&str>,
-        answer: Resolution,
+        answer: Decision,
     ) -> Result<Answered, EngineError>;
 
     /// The grant journal on the same store.

@@ -6,6 +6,7 @@ use crate::kernel::PermissionRequired;
 use serde::{Deserialize, Serialize};
 
 use crate::flows::effects::Tier;
+use crate::flows::rules::CapabilitySet;
 use crate::realm::ParkReason;
 
 /// Why a run, or the step of a run, cannot go on (harness contract 10). The list is closed.
@@ -154,6 +155,9 @@ pub struct SuspendReason {
     /// The call that asks for it, so that whoever answers can see what is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<ParkedCall>,
+    /// The ceiling that the asking call was under: what a grant for the run is bound to (kernel contract 5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CapabilitySet>,
     /// What the cell said to `ctx.park`, or which denial a handler passed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

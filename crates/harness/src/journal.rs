@@ -416,21 +416,30 @@ impl FramesSeen {
     }
 }
 
-/// What a person answered to a parked permission, or that nobody did.
+/// What a person answered to a parked permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resolution {
     /// Allowed for the parked call alone.
     Once,
+    /// Allowed for the rest of the run.
+    Run,
+    /// Allowed from now on.
+    Remembered,
     /// Refused for the parked call.
     Deny,
 }
 
 impl Resolution {
+    /// Every resolution.
+    pub const ALL: [Self; 4] = [Self::Once, Self::Run, Self::Remembered, Self::Deny];
+
     /// The resolution's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
+            Self::Run => "run",
+            Self::Remembered => "remembered",
             Self::Deny => "deny",
         }
     }

@@ -126,6 +126,11 @@ pub fn call_boundary(cell: &str, ordinal: u64) -> String {
     format!("cell-call:{cell}:{ordinal}")
 }
 
+/// The boundary of a checkpoint.
+pub fn checkpoint_boundary(cell: &str, ordinal: u64) -> String {
+    format!("checkpoint:{cell}:{ordinal}")
+}
+
 /// The digest that a `run` grant is bound to (5): over the catalog's declaration digests, in catalog order.
 ///
 /// # Errors

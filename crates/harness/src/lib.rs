@@ -57,11 +57,14 @@ pub use flowcell_host as host;
 pub use flowcell_host::kernel;
 #[cfg(feature = "search")]
 pub use flowcell_search as search;
+#[cfg(feature = "transcripts")]
+pub use flowcell_transcripts as transcripts;
 pub use kernel::flows;
 
 pub mod binding;
 pub mod calls;
 pub mod catalog;
+pub mod checkpoint;
 pub mod engine;
 pub mod error;
 pub mod exec;

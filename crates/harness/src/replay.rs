@@ -76,7 +76,12 @@ pub async fn replay(store: &dyn RunStore, run: &RunId, host: &Host<'_>) -> Resul
 }
 
 /// The kinds that a re-execution reproduces, one by one.
-const REPRODUCED: [Kind; 3] = [Kind::CellCall, Kind::CellFrame, Kind::RunClosed];
+const REPRODUCED: [Kind; 4] = [Kind::CellCall, Kind::CellFrame, Kind::Checkpoint, Kind::RunClosed];
+
+/// The kinds that are decided inside a frame, and that a cut of it can pass over.
+fn in_frame(kind: Kind) -> bool {
+    matches!(kind, Kind::CellCall | Kind::Checkpoint)
+}
 
 /// An engine that serves a journal and cannot write it.
 #[derive(Debug)]
@@ -126,9 +131,7 @@ impl ReplayEngine {
         self.rows
             .values()
             .filter(|row| REPRODUCED.contains(&row.kind) && !served.rows.contains(&row.seq))
-            .filter(|row| {
-                row.kind != Kind::CellCall || !served.passed.iter().any(|seqs| seqs.contains(&row.seq))
-            })
+            .filter(|row| !in_frame(row.kind) || !served.passed.iter().any(|seqs| seqs.contains(&row.seq)))
             .map(|row| (row.seq, row))
             .collect()
     }
@@ -148,7 +151,7 @@ impl ReplayEngine {
     fn stopped_here(&self) -> bool {
         let closed = self.rows.keys().any(|(kind, _)| *kind == Kind::RunClosed);
         let left = self.unserved_rows();
-        !closed && !left.is_empty() && left.values().all(|row| row.kind == Kind::CellCall)
+        !closed && !left.is_empty() && left.values().all(|row| in_frame(row.kind))
     }
 
     /// Nothing is recorded here: the end of the journal when all of it was served, else a divergence.

@@ -1,5 +1,6 @@
 //! The host's services, and what one call gets of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::kernel::fs::FileSystem;
 use crate::kernel::{Authority, CallContext, Clock, Entropy, Workspace};
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpoint::Checkpoints;
 use crate::engine::Dispatch;
 use crate::error::HarnessError;
 
@@ -26,6 +28,10 @@ pub struct Services {
     pub entropy: Arc<dyn Entropy>,
     /// Cancelled when the run is interrupted.
     pub cancel: CancellationToken,
+    /// The environment that commands inherit some names of (kernel contract 6.2). The harness reads none itself.
+    pub environment: Arc<BTreeMap<String, String>>,
+    /// What keeps snapshots of the workspace; `None`: cells get none.
+    pub checkpoints: Option<Arc<dyn Checkpoints>>,
 }
 
 impl fmt::Debug for Services {
@@ -44,7 +50,15 @@ impl Services {
             clock,
             entropy,
             cancel: CancellationToken::new(),
+            environment: Arc::default(),
+            checkpoints: None,
         }
+    }
+
+    /// These services over another file system: that of a checkpoint.
+    #[must_use]
+    pub fn with_files(&self, files: FileSystem) -> Self {
+        Self { workspace: files.workspace().clone(), files, ..self.clone() }
     }
 
     /// The services of one call: its authority is what its flow declared, and what a person allowed for it once.
@@ -63,7 +77,8 @@ impl Services {
             .map_err(|error| HarnessError::engine(error.to_string()))?
             .admitting(admitted);
         let files = self.files.with_authority(authority);
-        let mut context = CallContext::new(files, Arc::clone(&self.clock), Arc::clone(&self.entropy));
+        let mut context = CallContext::new(files, Arc::clone(&self.clock), Arc::clone(&self.entropy))
+            .with_environment(BTreeMap::clone(&self.environment));
         context.cancel = self.cancel.child_token();
         context.idempotency_key = idempotency_key;
         Ok(context)

@@ -8,6 +8,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use flowcell_engines::harness::engine::Page;
 use flowcell_engines::harness::failure::{CallFailure, CallFailureCode, CallOutcome};
+use flowcell_engines::harness::host::confine::{self, Standing, Supervisor};
 use flowcell_engines::harness::program::{Source, validate};
 use flowcell_engines::harness::realm::{
     Bridge, BridgeRequest, FrameEnd, FrameOptions, Interrupted, Limits, Outcome, Realm,
@@ -19,7 +20,7 @@ use super::Session;
 use crate::context::Context;
 use crate::engine::EngineUrl;
 use crate::errors::{Exit, Failure};
-use crate::policy::{Policy, Standing};
+use crate::policy::{Policy, Standing as Trust};
 use crate::render::{count, line};
 
 /// How a thing stands.
@@ -67,7 +68,7 @@ pub(super) async fn run(session: &mut Session<'_, '_>) -> Result<Exit, Failure> 
         check("realm", realm().await),
         check("openat2", openat2()),
     ];
-    checks.extend(confinement());
+    checks.extend(confinement(&context));
     checks.push(check("git", program(&context, "git")));
     let text = checks
         .iter()
@@ -162,10 +163,6 @@ fn policy_check(policy: &Result<Policy, Failure>) -> (Status, String) {
         Err(failure) => return (Status::Missing, failure.message.clone()),
     };
     let mut notes = Vec::new();
-    if policy.attended == Some(true) {
-        notes
-            .push("attended is accepted and this version asks nobody: a request suspends the run".to_owned());
-    }
     if !policy.idle.is_empty() {
         notes.push(format!("this version does nothing with {}", policy.idle.join(", ")));
     }
@@ -178,10 +175,10 @@ fn policy_check(policy: &Result<Policy, Failure>) -> (Status, String) {
 fn trust(policy: &Result<Policy, Failure>) -> (Status, String) {
     let Ok(policy) = policy else { return (Status::Missing, "policy does not read".into()) };
     match policy.standing {
-        Standing::Absent => (Status::Ok, "the workspace has no .flowcell.toml".into()),
-        Standing::Trusted => (Status::Ok, ".flowcell.toml is trusted as it is".into()),
-        Standing::Named => (Status::Ok, ".flowcell.toml is trusted for this call".into()),
-        Standing::Untrusted | Standing::Changed => match policy.warnings.first() {
+        Trust::Absent => (Status::Ok, "the workspace has no .flowcell.toml".into()),
+        Trust::Trusted => (Status::Ok, ".flowcell.toml is trusted as it is".into()),
+        Trust::Named => (Status::Ok, ".flowcell.toml is trusted for this call".into()),
+        Trust::Untrusted | Trust::Changed => match policy.warnings.first() {
             Some(warning) => (Status::Degraded, warning.clone()),
             None => (Status::Degraded, ".flowcell.toml is not trusted; its deny and ask rules count".into()),
         },
@@ -242,25 +239,23 @@ fn openat2() -> (Status, String) {
     (Status::Degraded, "this system has none; paths are walked component by component".into())
 }
 
-/// The means of confining processes. This version starts none, so it does not have them, whatever the kernel offers.
-fn confinement() -> [Check; 3] {
-    let unused = |offered: bool| {
-        let offered = if offered { "offers it" } else { "does not show it" };
-        let why =
-            format!("flowcell has no use of it yet: this version starts no processes; the kernel {offered}");
-        (Status::Missing, why)
+/// What commands can be confined with, each layer tried for real.
+fn confinement(context: &Context<'_>) -> Vec<Check> {
+    let probed = match &context.environment.program {
+        Some(program) => Supervisor::new(program).probe(),
+        None => confine::probe().clone(),
     };
-    let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    let landlock = modules.split(',').any(|module| module.trim() == "landlock");
-    let seccomp = fs::read_to_string("/proc/self/status")
-        .is_ok_and(|status| status.lines().any(|line| line.starts_with("Seccomp:")));
-    let namespaces = fs::read_to_string("/proc/sys/user/max_user_namespaces")
-        .is_ok_and(|most| most.trim().parse::<u64>().is_ok_and(|most| most > 0));
-    [
-        check("Landlock", unused(landlock)),
-        check("seccomp", unused(seccomp)),
-        check("namespaces", unused(namespaces)),
-    ]
+    let layers = probed.layers();
+    layers
+        .into_iter()
+        .map(|(name, standing)| match standing {
+            Standing::Works { version: Some(version) } => {
+                check(name, (Status::Ok, format!("tried, and it works (version {version})")))
+            }
+            Standing::Works { version: None } => check(name, (Status::Ok, "tried, and it works".into())),
+            Standing::Missing { why } => check(name, (Status::Missing, why.clone())),
+        })
+        .collect()
 }
 
 fn program(context: &Context<'_>, name: &str) -> (Status, String) {

@@ -3,21 +3,19 @@
 use std::io::Read;
 use std::path::Path;
 
-use flowcell_engines::harness::exec::{CellText, ExecKind, ExecParams, Host, spec, start};
+use flowcell_engines::harness::exec::{CellText, ExecKind, ExecParams, spec};
 use flowcell_engines::harness::journal::RunId;
 use flowcell_engines::harness::realm::Limits;
 use serde_json::Value;
 
-use super::drive::{Driven, drive, has_ended};
+use super::drive::{Begin, Driver};
 use super::{Session, listen};
 use crate::args::ExecArgs;
 use crate::catalog::calls;
 use crate::context::Context;
-use crate::engine::owner;
 use crate::environment::read_text;
 use crate::errors::{Exit, Failure};
 use crate::policy::nearest;
-use crate::progress::Progress;
 
 /// The largest cell or reply, in bytes.
 pub(super) const MAX_CELL_BYTES: u64 = 8 << 20;
@@ -30,23 +28,20 @@ pub(super) async fn run(session: &mut Session<'_, '_>, args: &ExecArgs) -> Resul
         cells: cells(&context, args)?,
         reply: args.reply,
         stop: args.stop.unwrap_or_default().into(),
+        checkpoints: false,
     };
     let limits = limits(&args.limit)?;
-    let calls = calls(&context, &args.mock)?;
     let policy = context.policy()?;
+    let calls = calls(&context, &policy, &args.mock)?;
     context.warn(&policy);
 
     let mut signals = listen()?;
     let run = args.run_id.clone().unwrap_or_else(|| random_run(&context));
     let store = context.store().await?;
-    let hosted = context.hosted(&policy, store.grants(), Some(&run), calls).await?;
-    let spec = spec(run.clone(), &params, limits, &hosted.calls)?;
-    let progress = Progress::new(session.surface.messages);
-    let host = Host { calls: &hosted.calls, services: &hosted.services, observer: &progress };
-    let ended = has_ended(store.as_ref(), &run).await;
-    let work = start(store.as_ref(), spec, owner()?, &host);
-    let driven = Driven { context: &context, run: &run, mocks: &args.mock, progress: &progress, ended };
-    drive(session, &mut signals, &driven, Box::pin(work)).await
+    let driver = Driver { context: &context, policy: &policy, store, run: &run, mocks: &args.mock, calls };
+    let params = ExecParams { checkpoints: driver.keeps_checkpoints(), ..params };
+    let spec = spec(run.clone(), &params, limits, &driver.calls)?;
+    driver.drive(session, &mut signals, Begin::Start(Box::new(spec))).await
 }
 
 fn random_run(context: &Context<'_>) -> RunId {

@@ -12,11 +12,12 @@ use super::call::unknown_flow;
 use crate::args::FlowsArgs;
 use crate::catalog::calls;
 use crate::errors::{Exit, Failure};
+use crate::policy::Policy;
 use crate::render::json_pretty;
 
 pub(super) fn run(session: &mut Session<'_, '_>, args: &FlowsArgs) -> Result<Exit, Failure> {
     let context = session.context()?;
-    let calls = calls(&context, &[])?;
+    let calls = calls(&context, &Policy::default(), &[])?;
     let manifest = Manifest::standard();
     let chosen: Vec<&FlowDecl> = match &args.name {
         None => manifest.flows().iter().collect(),

@@ -11,6 +11,8 @@ mod replay;
 mod resume;
 mod runs;
 mod show;
+#[cfg(feature = "transcripts")]
+mod transcript;
 mod trust;
 
 use std::io;
@@ -71,11 +73,15 @@ pub(crate) async fn run(session: &mut Session<'_, '_>, verb: &Verb) -> Result<Ex
         Verb::Call(args) => call::run(session, args).await,
         Verb::Flows(args) => flows::run(session, args),
         Verb::Grants(args) => match &args.verb {
-            GrantsVerb::Check(args) => grants::check(session, args).await,
+            GrantsVerb::List(_) => grants::list(session).await,
+            GrantsVerb::Revoke(args) => grants::revoke(session, args.id).await,
+            GrantsVerb::Check(args) => Box::pin(grants::check(session, args)).await,
         },
         Verb::Approve(args) => answer::approve(session, args).await,
         Verb::Deny(args) => answer::deny(session, args).await,
         Verb::Trust(args) => trust::run(session, args),
         Verb::Doctor(_) => doctor::run(session).await,
+        #[cfg(feature = "transcripts")]
+        Verb::Transcript(args) => Box::pin(transcript::run(session, args)).await,
     }
 }

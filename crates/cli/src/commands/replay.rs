@@ -12,8 +12,8 @@ use crate::render::{count, line};
 
 pub(super) async fn run(session: &mut Session<'_, '_>, args: &ReplayArgs) -> Result<Exit, Failure> {
     let context = session.context()?;
-    let calls = calls(&context, &args.mock)?;
     let policy = context.policy()?;
+    let calls = calls(&context, &policy, &args.mock)?;
     let store = context.store_of(&args.run).await?;
     let hosted = context.hosted(&policy, store.grants(), Some(&args.run), calls).await?;
     let progress = Progress::of_replay(session.surface.messages);

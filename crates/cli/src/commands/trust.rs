@@ -48,7 +48,7 @@ fn what_counts(policy: &PolicyFile) -> String {
         policy.rules.iter().map(|rule| format!("  {:<6} {}\n", rule.effect.as_str(), line(&rule.pattern)));
     let idle = |member: &str| {
         let idle = policy.idle.iter().any(|idle| idle == member.trim_matches(['[', ']']));
-        if idle || member == "attended" { " (no effect in this version)" } else { "" }
+        if idle { " (no effect in this version)" } else { "" }
     };
     let members = policy.members.iter().map(|member| format!("  {}{}\n", line(member), idle(member)));
     let counts: String = rules.chain(members).collect();

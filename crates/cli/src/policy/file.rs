@@ -1,5 +1,6 @@
 //! Reading one policy file. Every error names the file, the line and the field.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use flowcell_engines::harness::flows::capability::CapabilityPattern;
@@ -51,6 +52,31 @@ pub struct HostTable {
     pub refuse_hard_linked_reads: Option<bool>,
     /// Whether `/proc`, `/sys` and `/dev` are not refused before any rule.
     pub allow_pseudo_fs: Option<bool>,
+    /// Whether runs keep checkpoints of the workspace.
+    pub checkpoints: Option<bool>,
+    /// Whether a hermetic command that cannot be confined is refused rather than run.
+    pub hermetic_required: Option<bool>,
+}
+
+/// What `[test]` says: the members of a declared test runner (host contract 5.3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TestTable {
+    /// The command line, to which the selection is added.
+    pub command: String,
+    /// Its working directory.
+    pub cwd: Option<String>,
+    /// The root of the repository that `against: "base"` is taken from.
+    pub root: Option<String>,
+    /// The container it runs in.
+    pub container: Option<String>,
+    /// Variables for it.
+    pub env: BTreeMap<String, String>,
+    /// The revision that is the base.
+    pub base_ref: Option<String>,
+    /// Its time, in milliseconds.
+    pub timeout_ms: Option<f64>,
+    /// A file of JUnit XML that it writes.
+    pub report: Option<String>,
 }
 
 /// A policy file that was read and checked.
@@ -62,6 +88,10 @@ pub struct PolicyFile {
     pub attended: Option<bool>,
     /// What `[host]` says.
     pub host: HostTable,
+    /// What `[test]` says.
+    pub test: Option<TestTable>,
+    /// The program of `[container]`.
+    pub container: Option<String>,
     /// Members that the format has and this version does nothing with, such as `lsp.servers.rust`.
     pub idle: Vec<String>,
     /// Members other than rules, as a warning names them.
@@ -239,15 +269,21 @@ impl Reader<'_> {
                 "host" => {
                     policy.members.push("[host]".into());
                     let flag = |name| member(value, name).and_then(|value| value.get_ref().as_bool());
+                    let word = |name| member(value, name).and_then(|value| value.get_ref().as_str());
                     policy.host = HostTable {
                         refuse_hard_linked_reads: flag("refuse_hard_linked_reads"),
                         allow_pseudo_fs: flag("allow_pseudo_fs"),
+                        checkpoints: flag("checkpoints"),
+                        hermetic_required: word("hermetic_enforcement").map(|word| word == "required"),
                     };
-                    for name in ["hermetic_enforcement", "checkpoints"] {
-                        if member(value, name).is_some() {
-                            policy.idle.push(format!("host.{name}"));
-                        }
-                    }
+                }
+                "test" => {
+                    policy.members.push("[test]".into());
+                    policy.test = Some(test_table(value));
+                }
+                "container" => {
+                    policy.members.push("[container]".into());
+                    policy.container = text(value, "program");
                 }
                 other @ ("lsp" | "mcp") => {
                     let servers = member(value, "servers").and_then(|servers| servers.get_ref().as_table());
@@ -285,6 +321,36 @@ impl Reader<'_> {
 
 fn member<'a, 'i>(value: &'a DeValue<'i>, name: &str) -> Option<&'a Spanned<DeValue<'i>>> {
     value.as_table()?.iter().find(|(key, _)| key.get_ref().as_ref() == name).map(|(_, value)| value)
+}
+
+fn text(value: &DeValue<'_>, name: &str) -> Option<String> {
+    member(value, name).and_then(|value| value.get_ref().as_str()).map(str::to_owned)
+}
+
+fn test_table(value: &DeValue<'_>) -> TestTable {
+    let variables = member(value, "env").and_then(|env| env.get_ref().as_table());
+    let env = variables
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some((name.get_ref().to_string(), value.get_ref().as_str()?.to_owned())));
+    TestTable {
+        command: text(value, "command").unwrap_or_default(),
+        cwd: text(value, "cwd"),
+        root: text(value, "root"),
+        container: text(value, "container"),
+        env: env.collect(),
+        base_ref: text(value, "base_ref"),
+        timeout_ms: member(value, "timeout_ms").and_then(|value| milliseconds(value.get_ref())),
+        report: text(value, "report"),
+    }
+}
+
+/// A whole number that was checked to be one of milliseconds.
+fn milliseconds(value: &DeValue<'_>) -> Option<f64> {
+    let number = value.as_integer()?;
+    let digits: String = number.as_str().chars().filter(|digit| *digit != '_' && *digit != '+').collect();
+    // At most 2^53 - 1, which a double holds exactly.
+    u64::from_str_radix(&digits, number.radix()).ok().map(|whole| whole as f64)
 }
 
 /// The effect of a word.
@@ -356,18 +422,10 @@ command = "x"
         assert_eq!(policy.rules, [rule]);
         let mut idle = policy.idle;
         idle.sort();
-        assert_eq!(
-            idle,
-            [
-                "container",
-                "host.checkpoints",
-                "host.hermetic_enforcement",
-                "lsp.servers.rust",
-                "mcp.servers.NAME",
-                "search",
-                "test"
-            ]
-        );
+        assert_eq!(idle, ["lsp.servers.rust", "mcp.servers.NAME", "search"]);
+        assert_eq!((policy.host.checkpoints, policy.host.hermetic_required), (Some(true), Some(false)));
+        assert_eq!(policy.container.as_deref(), Some("docker"));
+        assert_eq!(policy.test, Some(TestTable { command: "cargo test".into(), ..TestTable::default() }));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Policy: which rules hold, in which order, and where each comes from (CLI contract 3).
 //!
 //! **Invariant:** a workspace cannot grant itself anything. Of a file that nobody trusted only deny and ask rules count,
-//! and only as narrowing: its denies join the configured ruleset at the end, where they are vetoes, and its asks stand
-//! in a later ruleset, where they turn an allow into an ask and never reach what a configured deny has vetoed.
+//! and only as narrowing: its denies join the configured ruleset at the end, where they are vetoes, and its asks go
+//! to the kernel as narrowing rules, which can turn an allow into an ask and lift nothing.
 //!
 //! **Invariant:** the built-in denies of the data folder and of the user's configuration come after everything, so that
 //! no rule lifts them.
@@ -19,9 +19,9 @@ use flowcell_engines::harness::flows::capability::{Action, ActionSel, Capability
 use flowcell_engines::harness::flows::rules::{Effect, Rule};
 use flowcell_engines::harness::kernel::fs::is_inside;
 
-pub use file::{HostTable, MAX_POLICY_BYTES, PolicyFile, PolicyFileError, RuleText};
+pub use file::{HostTable, MAX_POLICY_BYTES, PolicyFile, PolicyFileError, RuleText, TestTable};
 pub(crate) use names::{backquoted, meant, meant_action, nearest};
-pub use store::{Explanation, RuleReport, StoreOptions, explain, open_store};
+pub use store::{Explanation, RuleReport, StoreOptions, explain, explain_command, named, open_store, reason};
 pub use variables::{VariableError, Variables};
 
 /// The source of the built-in rules.
@@ -128,10 +128,15 @@ pub enum PolicyError {
 pub struct Policy {
     /// The configured ruleset, built-in rules included.
     pub configured: Vec<SourcedRule>,
-    /// Ask rules of a workspace that nobody trusted: they turn an allow into an ask, and nothing else.
+    /// Ask rules of a workspace that nobody trusted: they turn an allow into an ask, and nothing else. What they ask, a
+    /// person answers in the run that asks.
     pub narrowing: Vec<SourcedRule>,
     /// What `[host]` says.
     pub host: HostTable,
+    /// What `[test]` says.
+    pub test: Option<TestTable>,
+    /// The program of `[container]`.
+    pub container: Option<String>,
     /// What `attended` says.
     pub attended: Option<bool>,
     /// Members that this version does nothing with, each with its file.
@@ -221,6 +226,10 @@ impl Policy {
         self.host.refuse_hard_linked_reads =
             host.refuse_hard_linked_reads.or(self.host.refuse_hard_linked_reads);
         self.host.allow_pseudo_fs = host.allow_pseudo_fs.or(self.host.allow_pseudo_fs);
+        self.host.checkpoints = host.checkpoints.or(self.host.checkpoints);
+        self.host.hermetic_required = host.hermetic_required.or(self.host.hermetic_required);
+        self.test = read.test.or(self.test.take());
+        self.container = read.container.or(self.container.take());
         for member in read.idle {
             let member = format!("{member} ({})", file.name);
             if !self.idle.contains(&member) {
@@ -253,12 +262,7 @@ impl Policy {
 
     /// The members that have no effect in this version, one sentence each.
     pub fn idle_warnings(&self) -> impl Iterator<Item = String> {
-        let attended = (self.attended == Some(true)).then(|| {
-            "attended = true has no effect in this version, which asks nobody: a request suspends the run"
-                .to_owned()
-        });
-        let idle = self.idle.iter().map(|member| format!("{member} has no effect in this version"));
-        attended.into_iter().chain(idle)
+        self.idle.iter().map(|member| format!("{member} has no effect in this version"))
     }
 
     /// Takes the narrowing part of a file that nobody trusted, warns of the rest, and gives its denies back.
@@ -334,6 +338,14 @@ pub fn exact_rule(capability: &str) -> Option<String> {
     (!pattern.contains("${")).then_some(pattern)
 }
 
+/// The pattern of a text with variables.
+///
+/// # Errors
+/// Why it is none, in words.
+pub fn pattern(text: &str, variables: &Variables) -> Result<CapabilityPattern, String> {
+    file::pattern(&variables.expand(text).map_err(|error| error.to_string())?)
+}
+
 /// A rule of a file, as a warning names it.
 fn rule_name(file: &FileText, rule: &RuleText) -> String {
     format!("{}:{}: rule[{}].pattern: {:?}", file.name, rule.line, rule.index, rule.pattern)
@@ -349,8 +361,7 @@ fn rooted(resource: &str) -> String {
 }
 
 fn rule_of(effect: Effect, pattern: &str, variables: &Variables) -> Result<Rule, String> {
-    let text = variables.expand(pattern).map_err(|error| error.to_string())?;
-    Ok(Rule::new(effect, file::pattern(&text)?))
+    Ok(Rule::new(effect, self::pattern(pattern, variables)?))
 }
 
 fn built_in(effect: Effect, action: impl Into<ActionSel>, resource: &str) -> Option<SourcedRule> {
@@ -505,14 +516,14 @@ mod tests {
         let policy = assembled(&sources);
         assert_eq!(
             (policy.attended, policy.host.allow_pseudo_fs, policy.idle.len()),
-            (Some(true), Some(true), 5)
+            (Some(true), Some(true), 3)
         );
         assert!(policy.warnings.is_empty());
         let idle: Vec<String> = policy.idle_warnings().collect();
-        assert_eq!(idle.len(), 6, "attended is one of them: {idle:?}");
-        assert!(idle.contains(&"test (f) has no effect in this version".to_owned()), "{idle:?}");
+        assert_eq!(idle.len(), 3, "{idle:?}");
+        assert!(idle.contains(&"search (f) has no effect in this version".to_owned()), "{idle:?}");
         sources.named = sources.workspace.clone().into_iter().collect();
-        assert_eq!(assembled(&sources).idle.len(), 5, "once each");
+        assert_eq!(assembled(&sources).idle.len(), 3, "once each");
     }
 
     #[test]

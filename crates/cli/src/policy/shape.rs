@@ -94,6 +94,7 @@ const TEST: &[Key] = &[
     key("env", Shape::TextMap),
     key("base_ref", Shape::Text),
     key("timeout_ms", Shape::Whole(1, MOST)),
+    key("report", Shape::Text),
 ];
 
 const CONTAINER: &[Key] = &[required("program", Shape::Choice(&["docker", "podman"]))];

@@ -87,6 +87,6 @@ fn an_unknown_flow_is_a_wrong_command_line() {
     assert_eq!(answer.is(2).code(), "unknown_flow");
     assert!(answer.json()["error"]["hint"].as_str().unwrap().contains("nearest name is read"));
     // Declared, and answered by nothing here.
-    assert_eq!(bench.run(&["call", "bash", "{}", "--json"]).is(1).code(), "unimplemented");
+    assert_eq!(bench.run(&["call", "fetch", "{}", "--json"]).is(1).code(), "unimplemented");
     assert_eq!(bench.run(&["call", "explore", "{}", "--json"]).is(1).code(), "unimplemented");
 }

@@ -103,6 +103,6 @@ fn schemas_and_digests_stand_alone() {
     let text = bench.run(&["flows", "read", "--digest"]).is(0).out.clone();
     assert_eq!(digests["read"].as_str().unwrap(), text.trim_end());
     assert_eq!(text.trim_end().len(), 64);
-    assert_eq!((digests["bash"].clone(), digests["explore"].as_str().unwrap().len()), (json!(null), 64));
+    assert_eq!((digests["fetch"].clone(), digests["explore"].as_str().unwrap().len()), (json!(null), 64));
     assert_eq!(bench.run(&["flows", "--schema", "--digest", "--json"]).is(2).code(), "usage");
 }

@@ -11,7 +11,18 @@ mod interrupt;
 mod mocks;
 mod park;
 mod policy;
+mod remember;
 mod replay;
 mod store;
 mod terminal;
+#[cfg(feature = "transcripts")]
+mod transcript;
+#[cfg(all(feature = "transcripts", target_os = "linux"))]
+mod transcript_follow;
+#[cfg(all(feature = "transcripts", target_os = "linux"))]
+mod transcript_live;
+#[cfg(feature = "transcripts")]
+mod transcript_page;
+#[cfg(feature = "transcripts")]
+mod transcript_serve;
 mod usage;

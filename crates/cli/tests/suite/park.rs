@@ -67,7 +67,10 @@ fn a_permission_parks_the_run_until_a_person_answers() {
     assert_eq!(approved.is(0).json(), json!({"run": "r", "request": id, "resolution": "once"}));
     assert_eq!(bench.run(&["runs", "--json"]).is(0).json()[0]["waiting"]["answered"], json!("once"));
     let said = bench.shell(&commands[0]).is(0).out.clone();
-    assert_eq!(said, "net:get:example.com is allowed for this one call; go on with `flowcell resume r`\n");
+    assert_eq!(
+        said,
+        "net:get:example.com is allowed for this one call; go on with `flowcell resume r`, and the policy and mocks that the run was started with\n"
+    );
     assert_eq!(bench.run(&["deny", "r", "--json"]).is(2).code(), "idempotency_conflict");
     let resumed = bench.shell(&format!("{} --json", commands[2])).is(0).json();
     assert_eq!(resumed["output"], json!({"before": {"n": 1}, "r": {"granted": true}, "after": {"n": 2}}));

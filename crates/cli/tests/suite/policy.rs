@@ -270,17 +270,16 @@ fn keys_without_effect_warn_when_they_count() {
     };
     bench.write(
         ".flowcell.toml",
-        "attended = true\n[host]\ncheckpoints = true\nallow_pseudo_fs = true\n[test]\ncommand = \"t\"\n",
+        "attended = false\n[host]\nallow_pseudo_fs = true\n[search]\nprovider = \"exa\"\ncredential = \"K\"\n[lsp.servers.x]\ncommand = \"x\"\nextensionToLanguage = { \".x\" = \"x\" }\n",
     );
     assert!(warnings(&["exec", "-e", "1"]).is_empty(), "it is not trusted");
     let trusted = bench.run(&["trust"]).is(0).out.clone();
-    for part in ["attended (no effect in this version)", "[test] (no effect in this version)", "  [host]\n"] {
+    for part in ["[search] (no effect in this version)", "  attended\n", "  [host]\n"] {
         assert!(trusted.contains(part), "{part:?} is missing in {trusted}");
     }
     let expected = [
-        "warning: attended = true has no effect in this version, which asks nobody: a request suspends the run",
-        "warning: host.checkpoints (.flowcell.toml) has no effect in this version",
-        "warning: test (.flowcell.toml) has no effect in this version",
+        "warning: lsp.servers.x (.flowcell.toml) has no effect in this version",
+        "warning: search (.flowcell.toml) has no effect in this version",
     ];
     let ls = ["call", "ls", r#"{"path": "."}"#];
     for words in [&["exec", "--run-id", "r", "-e", "1"][..], &["resume", "r"], &ls] {
@@ -290,7 +289,7 @@ fn keys_without_effect_warn_when_they_count() {
     }
     assert!(warnings(&["-q", "exec", "-e", "1"]).is_empty());
     let twice = ["exec", "--policy", ".flowcell.toml", "--policy", ".flowcell.toml", "-e", "1"];
-    assert_eq!(warnings(&twice).len(), 3, "once each");
+    assert_eq!(warnings(&twice).len(), 2, "once each");
 }
 
 #[test]

@@ -14,11 +14,11 @@ fn every_record_is_reproduced_and_nothing_dispatched() {
     let before = std::fs::read(bench.database()).unwrap();
     let report = bench.run(&["replay", "r", "--json", "--mock", "m.json"]).is(0).json();
     assert_eq!(keys(&report), ["ok", "records", "run"]);
-    // Two markers, two frames, two calls and the end.
-    assert_eq!((&report["run"], &report["ok"], &report["records"]), (&json!("r"), &json!(true), &json!(7)));
+    // Two markers, two frames, two calls, the base before them, and the end.
+    assert_eq!((&report["run"], &report["ok"], &report["records"]), (&json!("r"), &json!(true), &json!(8)));
     assert_eq!(bench.read("n.txt"), "2");
     assert_eq!(std::fs::read(bench.database()).unwrap(), before, "a replay writes nothing");
-    assert!(bench.run(&["replay", "r", "--mock", "m.json"]).is(0).out.contains("7 records reproduced"));
+    assert!(bench.run(&["replay", "r", "--mock", "m.json"]).is(0).out.contains("8 records reproduced"));
 }
 
 #[test]
@@ -53,17 +53,17 @@ fn a_run_that_stopped_in_mid_frame_is_replayed_as_far_as_it_goes() {
     bench.write("b.js", "const b = [await ctx.call('f', 2), await ctx.call('f', 3), await ctx.call('gate')]");
     bench.run(&["exec", "--run-id", "r", "--mock", "m.json", "a.js", "b.js"]).is(3);
     let replay = || bench.run(&["replay", "r", "--json", "--mock", "m.json"]).is(0).json();
-    // The first frame is a marker, a call and its end; the second a marker and two calls.
-    assert_eq!(replay(), json!({"run": "r", "ok": true, "records": 6}));
+    // The first frame is a marker, the base, a call and its end; the second a marker and two calls.
+    assert_eq!(replay(), json!({"run": "r", "ok": true, "records": 7}));
     // A second attempt leaves a second marker.
     bench.run(&["resume", "r", "--mock", "m.json"]).is(3);
-    assert_eq!(replay(), json!({"run": "r", "ok": true, "records": 7}));
+    assert_eq!(replay(), json!({"run": "r", "ok": true, "records": 8}));
     bench.run(&["approve", "r", "--once"]).is(0);
     bench.run(&["resume", "r", "--mock", "m.json"]).is(0);
     let whole = replay();
     assert_eq!(whole["ok"], json!(true));
     // The third marker, the gate, the second frame's end and the run's end.
-    assert_eq!(whole["records"], json!(11));
+    assert_eq!(whole["records"], json!(12));
 }
 
 /// A frame that a clock cut in the middle of its own code leaves the same names behind when it replays, where no clock runs.

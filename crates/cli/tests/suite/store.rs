@@ -79,3 +79,38 @@ fn a_database_that_may_not_be_written_loses_nothing() {
     assert_eq!(std::fs::read(bench.database()).unwrap(), before);
     assert_eq!(bench.run(&["show", "r", "--json"]).is(0).json()["output"], json!(1));
 }
+
+#[test]
+fn a_store_behind_a_link_lends_no_grants() {
+    let bench = with_a_run();
+    bench.write("m.json", r#"{"gate": {"permission": "net:get:example.com"}}"#);
+    let exec = ["exec", "--mock", "m.json", "--run-id", "g", "-e", "ctx.done(await ctx.call('gate'))"];
+    bench.run(&exec).is(3);
+    bench.run(&["approve", "g", "--remember"]).is(0);
+    // Another workspace came with a link to this one's data folder, or to its store.
+    let own = bench.database().parent().unwrap().to_owned();
+    let other = bench.outside("other");
+    std::fs::create_dir(&other).unwrap();
+    let root = other.to_str().unwrap();
+    let check = ["-C", root, "grants", "check", "net:get:example.com", "--json"];
+    let exec = ["-C", root, "exec", "--json", "-e", "ctx.done(1)"];
+    let data = other.join(".flowcell");
+    for store in [false, true] {
+        if store {
+            std::fs::remove_file(&data).unwrap();
+            std::fs::create_dir(&data).unwrap();
+            std::os::unix::fs::symlink(own.join("flowcell.db"), data.join("flowcell.db")).unwrap();
+        } else {
+            std::os::unix::fs::symlink(&own, &data).unwrap();
+        }
+        for command in [&check[..], &exec, &["-C", root, "resume", "g", "--json"]] {
+            let refused = bench.run(command).is(1).json();
+            assert!(refused["error"]["message"].as_str().unwrap().contains("it is a link"), "{refused}");
+        }
+    }
+    // A folder that a person names is theirs to share.
+    let own = own.to_str().unwrap();
+    let shared =
+        bench.run(&["-C", root, "--data-dir", own, "grants", "check", "net:get:example.com", "--json"]);
+    assert_eq!(shared.is(0).json()["effect"], "allow");
+}

@@ -16,7 +16,7 @@ fn a_wrong_command_line_is_one_document_too() {
         &["exec", "--json", "--isolate", "process", "-e", "1"],
         &["show", "--json", "r", "--html", "x"],
         &["runs", "--json", "--colour", "never"],
-        &["grants", "list", "--json"],
+        &["grants", "revoke", "--json"],
         &["resume", "--json"],
         &["resume", "--json", "-x"],
     ] {
@@ -54,7 +54,7 @@ fn help_and_version_are_results() {
     ] {
         assert!(help.is(0).out.contains(&format!("  {verb} ")), "{verb}");
     }
-    for absent in ["steer", "transcript", "egress", "completions", "mcp"] {
+    for absent in ["steer", "egress", "completions", "mcp"] {
         assert!(!help.out.contains(absent), "{absent} is not built");
     }
     for part in [

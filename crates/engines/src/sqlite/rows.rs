@@ -326,7 +326,7 @@ impl Transaction for Rows {
             })
             .map_err(|error| self.refuse(error))?;
         let Some((request, resolution, at_ms)) = raw else { return Ok(None) };
-        let resolution = [Resolution::Once, Resolution::Deny]
+        let resolution = Resolution::ALL
             .into_iter()
             .find(|known| known.as_str() == resolution)
             .ok_or_else(|| self.refuse(format!("it holds the unknown answer {resolution:?}")))?;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use flowcell_engine_conformance::{self as suite, Factory, Hooks, Subject};
 use flowcell_engines::harness::engine::{
-    Answered, Boundary, Call, CallBody, CallResult, Dispatch, Engine, EngineError, OpenError, Owner, Page,
-    RecordBody, Recorded, RunSpec, RunStore, RunSummary,
+    Answered, Boundary, Call, CallBody, CallResult, Decision, Dispatch, Engine, EngineError, OpenError,
+    Owner, Page, RecordBody, Recorded, RunSpec, RunStore, RunSummary,
 };
 use flowcell_engines::harness::error::{Escape, SuspendReason};
 use flowcell_engines::harness::flows::effects::Tier;
-use flowcell_engines::harness::journal::{CellCall, Kind, Resolution, Row, RunId, RunOpened};
+use flowcell_engines::harness::journal::{CellCall, Kind, Row, RunId, RunOpened};
 use flowcell_engines::harness::kernel::Persist;
 
 use crate::subject::Memories;
@@ -90,7 +90,7 @@ impl RunStore for BrokenStore {
         &self,
         run: &RunId,
         request: Option<&str>,
-        answer: Resolution,
+        answer: Decision,
     ) -> Result<Answered, EngineError> {
         self.inner.answer(run, request, answer).await
     }

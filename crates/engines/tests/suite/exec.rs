@@ -80,6 +80,7 @@ async fn twice(bindings: Vec<Binding>, limits: Limits, cell: &str) -> (RunReport
         cells: vec![CellText { name: "cell".into(), text: cell.into() }],
         reply: false,
         stop: StopReason::End,
+        checkpoints: false,
     };
     let store = Memory::new().open(options());
     let first =

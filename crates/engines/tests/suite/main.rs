@@ -3,9 +3,11 @@
 
 #[cfg(any(debug_assertions, feature = "fault-injection"))]
 mod broken;
+mod checkpoints;
 #[cfg(any(debug_assertions, feature = "fault-injection"))]
 mod conformance;
 mod exec;
+mod grants;
 #[cfg(all(feature = "sqlite", any(debug_assertions, feature = "fault-injection")))]
 mod killed;
 #[cfg(feature = "sqlite")]

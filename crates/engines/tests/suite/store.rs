@@ -221,6 +221,7 @@ async fn a_suspension_lets_go_and_later_writes_are_refused() {
             request: None,
             attempt: None,
             call: None,
+            ceiling: None,
             message: Some("later".into()),
         };
         assert!(!engine.resumed("key1_x").await.unwrap());

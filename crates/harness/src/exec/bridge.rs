@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::checkpoints::{Taken, none_here};
 use super::{Event, Host};
-use crate::engine::{Call, CallResult, Dispatch, Engine};
+use crate::calls::Identified;
+use crate::checkpoint::{AtCheckpoint, BASE, CHECKPOINT_CAP, Unavailable, View};
+use crate::engine::{Boundary, Call, CallResult, Dispatch, Engine};
 use crate::error::{Attempt, Escape, HarnessError};
 use crate::failure::{CallFailure, CallFailureCode, CallOutcome};
 use crate::flows::effects::Tier;
@@ -44,27 +47,66 @@ pub(super) struct FrameBridge<'a> {
     pub(super) cutoff: Option<FrameBoundary>,
     pub(super) mutated: u64,
     pub(super) unsealed: u64,
+    /// The run's checkpoints.
+    pub(super) taken: &'a mut Taken,
     pub(super) calls: Vec<CallReport>,
     pub(super) escape: Option<Stop>,
+}
+
+/// What a cell asks.
+#[derive(Debug)]
+struct Asked {
+    flow: String,
+    input: Value,
+    at: Option<Value>,
+    /// It asks for a checkpoint, and calls no flow.
+    mint: bool,
+}
+
+impl From<BridgeRequest> for Asked {
+    fn from(request: BridgeRequest) -> Self {
+        match request {
+            BridgeRequest::Call { name, input, at } => Self { flow: name, input, at, mint: false },
+            BridgeRequest::Checkpoint => {
+                Self { flow: "checkpoint".to_owned(), input: Value::Null, at: None, mint: true }
+            }
+        }
+    }
+}
+
+/// What stands behind a call.
+#[derive(Debug)]
+enum Plan {
+    /// An answer that is known without running anything.
+    Settled(CallOutcome),
+    /// The flow, over the live tree.
+    Live,
+    /// A checkpoint is taken.
+    Mint,
+    /// The flow, over a checkpoint.
+    At(String, AtCheckpoint),
+}
+
+impl Plan {
+    fn refuse(code: CallFailureCode, message: impl Into<String>) -> Self {
+        Self::Settled(CallOutcome::Failure(CallFailure::new(code, message)))
+    }
 }
 
 #[async_trait]
 impl Bridge for FrameBridge<'_> {
     async fn dispatch(&mut self, ordinal: u64, request: BridgeRequest) -> Result<CallOutcome, Interrupted> {
-        let (flow, input, at) = match request {
-            BridgeRequest::Call { name, input, at } => (name, input, at),
-            BridgeRequest::Checkpoint => ("checkpoint".to_owned(), Value::Null, None),
-        };
+        let asked = Asked::from(request);
         if let Some(cutoff) = self.cutoff {
             let place = i64::try_from(ordinal).unwrap_or(i64::MAX);
             if place > cutoff.settled {
                 if place <= cutoff.dispatched {
-                    self.claim(ordinal, flow, input, at.as_ref()).await;
+                    self.claim(ordinal, asked).await;
                 }
                 return Err(Interrupted);
             }
         }
-        self.settle(ordinal, flow, input, at).await.map_err(|stop| {
+        self.settle(ordinal, asked).await.map_err(|stop| {
             self.escape = Some(stop);
             Interrupted
         })
@@ -74,31 +116,38 @@ impl Bridge for FrameBridge<'_> {
 impl FrameBridge<'_> {
     /// The call that was with the host when its frame was cut: it counts as it did then, and a settlement that came too
     /// late for the cell is asked for, so that the journal's records stay in order. There need not be one.
-    async fn claim(&mut self, ordinal: u64, flow: String, input: Value, at: Option<&Value>) {
-        if let Ok((call, _)) = self.call(ordinal, flow, input, at) {
+    async fn claim(&mut self, ordinal: u64, asked: Asked) {
+        if let Ok((call, plan)) = self.call(ordinal, asked) {
             self.unsealed += u64::from(call.tier != Tier::Sealed);
+            if let Plan::Mint = plan {
+                self.taken.claim(self.engine, self.mint_at(&call)).await;
+            }
             let body = Box::new(|_| -> BoxFuture<'_, _> { Box::pin(async { Err(Escape::Aborted) }) });
             let _ = self.engine.call(call, body).await;
         }
     }
 
-    async fn settle(
-        &mut self,
-        ordinal: u64,
-        flow: String,
-        input: Value,
-        at: Option<Value>,
-    ) -> Result<CallOutcome, Stop> {
+    async fn settle(&mut self, ordinal: u64, asked: Asked) -> Result<CallOutcome, Stop> {
         let stop = |escape| Stop { escape, call: None };
-        let (call, refusal) =
-            self.call(ordinal, flow, input, at.as_ref()).map_err(|error| stop(error.into()))?;
+        let (call, plan) = self.call(ordinal, asked).map_err(|error| stop(error.into()))?;
         self.host.observer.event(&Event::CallStarted { frame: self.frame, ordinal, flow: &call.flow });
+        if self.taken.enabled && (call.tier != Tier::Sealed || call.at.as_deref() == Some(BASE)) {
+            self.taken.base(self.engine, self.host).await.map_err(stop)?;
+        }
         if call.tier != Tier::Sealed {
             self.unsealed += 1;
         }
+        let plan = match plan {
+            Plan::Mint => Plan::Settled(self.mint(&call).await.map_err(stop)?),
+            Plan::At(id, at) => match self.taken.reference(&id) {
+                Ok(reference) => Plan::At(reference, at),
+                Err(why) => Plan::refuse(CallFailureCode::CheckpointUnavailable, why),
+            },
+            plan => plan,
+        };
         let settled = match self.engine.admit(&call).await.map_err(stop)? {
             Some(settled) => settled,
-            None => self.through_engine(&call, refusal).await?,
+            None => self.through_engine(&call, plan).await?,
         };
         let report = CallReport {
             ordinal,
@@ -118,7 +167,26 @@ impl FrameBridge<'_> {
         Ok(settled.outcome)
     }
 
-    async fn through_engine(&self, call: &Call, refusal: Option<CallFailure>) -> Result<CallResult, Stop> {
+    fn mint_at(&self, call: &Call) -> Boundary {
+        Boundary::checkpoint(&call.identity.session, self.frame, self.cell, call.identity.ordinal)
+    }
+
+    /// Mints the checkpoint that a cell asks for: the record comes before the settlement, so that a settled handle always
+    /// has a snapshot behind it.
+    async fn mint(&mut self, call: &Call) -> Result<CallOutcome, Escape> {
+        if self.taken.minted() >= CHECKPOINT_CAP {
+            let message = format!("The run has taken all of its {CHECKPOINT_CAP} checkpoints.");
+            return Ok(CallOutcome::Failure(CallFailure::new(CallFailureCode::CheckpointExhausted, message)));
+        }
+        let id = format!("cp-{}-{}", self.frame, call.identity.ordinal);
+        let at = self.mint_at(call);
+        Ok(match self.taken.mint(self.engine, self.host, at, id).await? {
+            Ok(id) => CallOutcome::Success(json!({ "checkpoint": id })),
+            Err(why) => CallOutcome::Failure(CallFailure::new(CallFailureCode::CheckpointUnavailable, why)),
+        })
+    }
+
+    async fn through_engine(&self, call: &Call, plan: Plan) -> Result<CallResult, Stop> {
         let at = call.boundary().key().map_err(|error| Stop { escape: error.into(), call: None })?;
         let attempt = Arc::new(AtomicU32::new(0));
         let started = Arc::clone(&attempt);
@@ -127,10 +195,24 @@ impl FrameBridge<'_> {
         let body = Box::new(move |dispatch: Dispatch| -> BoxFuture<'_, _> {
             started.store(dispatch.attempt, Ordering::Relaxed);
             Box::pin(async move {
-                if let Some(refusal) = refusal {
-                    return Ok(CallOutcome::Failure(refusal).into());
-                }
-                let answer = host.calls.run(&asked, dispatch, host.services);
+                let answer = async {
+                    match plan {
+                        Plan::Settled(outcome) => Ok(outcome.into()),
+                        Plan::Live | Plan::Mint => host.calls.run(&asked, dispatch, host.services).await,
+                        Plan::At(reference, at) => match open(host, &reference, at).await {
+                            Ok(view) => {
+                                let services = host.services.with_files(view.files);
+                                let answer = host.calls.run(&asked, dispatch, &services).await;
+                                drop(view.guard);
+                                answer
+                            }
+                            Err(why) => {
+                                let code = CallFailureCode::CheckpointUnavailable;
+                                Ok(CallOutcome::Failure(CallFailure::new(code, why.0)).into())
+                            }
+                        },
+                    }
+                };
                 match tokio::time::timeout(ceiling, answer).await {
                     Ok(answer) => answer,
                     Err(_) => Ok(CallOutcome::Failure(timed_out(&asked.flow, ceiling)).into()),
@@ -149,37 +231,34 @@ impl FrameBridge<'_> {
         })
     }
 
-    /// The call as the engine keys it, and why it is refused before anything runs.
-    fn call(
-        &self,
-        ordinal: u64,
-        flow: String,
-        input: Value,
-        at: Option<&Value>,
-    ) -> Result<(Call, Option<CallFailure>), HarnessError> {
+    /// The call as the engine keys it, and what stands behind it.
+    fn call(&self, ordinal: u64, asked: Asked) -> Result<(Call, Plan), HarnessError> {
+        let Asked { flow, input, at, mint } = asked;
         let opened = self.engine.opened();
-        let mut identified = self.host.calls.identify(&flow, &input);
-        let mut refusal = None;
+        let mut identified =
+            if mint { Identified::default() } else { self.host.calls.identify(&flow, &input) };
+        let mut plan = match mint {
+            true if self.taken.enabled => Plan::Mint,
+            true => Plan::refuse(CallFailureCode::CheckpointUnavailable, none_here()),
+            false => Plan::Live,
+        };
         let at = match at {
             None => None,
             Some(handle) => match handle.get("checkpoint").and_then(Value::as_str) {
                 Some(id) => {
-                    refusal = Some(no_checkpoints());
+                    plan = self.at(&flow, id, &identified);
                     Some(id.to_owned())
                 }
                 None => {
-                    refusal = Some(CallFailure::new(
+                    plan = Plan::refuse(
                         CallFailureCode::InvalidInput,
-                        "The option `at` takes what ctx.checkpoint() answered, or ctx.base.".to_owned(),
-                    ));
+                        "The option `at` takes what ctx.checkpoint() answered, or ctx.base.",
+                    );
                     None
                 }
             },
         };
-        if flow == "checkpoint" && identified.declaration.is_empty() && at.is_none() && input.is_null() {
-            refusal = Some(no_checkpoints());
-        }
-        if refusal.is_some() {
+        if matches!(plan, Plan::Settled(_)) {
             identified.tier = Tier::Sealed;
         }
         let identity = CallIdentity {
@@ -209,7 +288,27 @@ impl FrameBridge<'_> {
             idempotent: identified.idempotent,
             terminal: self.terminal,
         };
-        Ok((call, refusal))
+        Ok((call, plan))
+    }
+
+    /// What stands behind a call with `at`.
+    fn at(&self, flow: &str, id: &str, identified: &Identified) -> Plan {
+        if !self.taken.enabled {
+            return Plan::refuse(CallFailureCode::CheckpointUnavailable, none_here());
+        }
+        if identified.writes {
+            let message = format!("This call of {flow} writes, and a checkpoint is not written to.");
+            return Plan::refuse(CallFailureCode::CheckpointReadonly, message);
+        }
+        // A name that nobody declared keeps its own refusal, which the resolver words.
+        if identified.declaration.is_empty() {
+            return Plan::Live;
+        }
+        if identified.at_checkpoint == AtCheckpoint::Unsupported {
+            let message = format!("{flow} does not run at a checkpoint.");
+            return Plan::refuse(CallFailureCode::CheckpointUnsupported, message);
+        }
+        Plan::At(id.to_owned(), identified.at_checkpoint)
     }
 
     /// How long a call may take: never less than what its flow was asked to allow itself (3.5). Only a member that the
@@ -234,8 +333,13 @@ fn declares(schema: &Value, name: &str) -> bool {
     has(schema) || schema.get("anyOf").and_then(Value::as_array).is_some_and(|of| of.iter().any(has))
 }
 
-fn no_checkpoints() -> CallFailure {
-    CallFailure::new(CallFailureCode::CheckpointUnavailable, "This host keeps no checkpoints.".to_owned())
+/// Opens the checkpoint that a call is asked at.
+async fn open(host: &Host<'_>, reference: &str, at: AtCheckpoint) -> Result<View, Unavailable> {
+    let Some(checkpoints) = &host.services.checkpoints else { return Err(Unavailable(none_here())) };
+    match at {
+        AtCheckpoint::Runs => checkpoints.scratch(reference).await,
+        AtCheckpoint::Reads | AtCheckpoint::Unsupported => checkpoints.view(reference).await,
+    }
 }
 
 fn timed_out(flow: &str, after: Duration) -> CallFailure {

@@ -4,11 +4,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::bridge::{FrameBridge, Stop};
+use super::checkpoints::Taken;
 use super::{Event, ExecParams, Host, same_catalog};
 use crate::engine::{Boundary, Engine, recorded};
 use crate::error::{
     Escape, HarnessCode, HarnessError, ParkedCall, PermissionRequest, SuspendCode, SuspendReason,
 };
+use crate::flows::rules::CapabilitySet;
 use crate::journal::{ClosedStatus, RunClosed};
 use crate::program::{Program, RejectionCode};
 use crate::realm::{
@@ -36,6 +38,7 @@ pub(crate) async fn drive(engine: &dyn Engine, host: &Host<'_>, verify: bool) ->
         verify,
         frames: Vec::new(),
         mutated: 0,
+        taken: Taken::default(),
         frame: 0,
         output: None,
         text: None,
@@ -65,6 +68,8 @@ struct Controller<'a> {
     frames: Vec<FrameReport>,
     /// Frames so far that made a call which is not sealed.
     mutated: u64,
+    /// The run's checkpoints so far.
+    taken: Taken,
     frame: u64,
     /// What the last frame that completed answered.
     output: Option<Value>,
@@ -76,6 +81,7 @@ impl Controller<'_> {
         let opened = self.engine.opened();
         same_catalog(self.host.calls, opened)?;
         let params = ExecParams::of(opened)?;
+        self.taken = Taken::new(params.checkpoints);
         let mut realm = Realm::open(&opened.limits).await.map_err(|error| sandbox(&error))?;
         let end = self.frames(&mut realm, &params).await;
         realm.close().await;
@@ -152,6 +158,7 @@ impl Controller<'_> {
             terminal: terminal.is_some(),
             cutoff,
             mutated: self.mutated,
+            taken: &mut self.taken,
             unsealed: 0,
             calls: Vec::new(),
             escape: None,
@@ -240,6 +247,7 @@ impl Controller<'_> {
             Stop { escape, call: Some(call) } => (escape, call),
             Stop { escape, call: None } => return Err(escape),
         };
+        let ceiling = self.ceiling(&call.flow);
         let parked = ParkedCall { ordinal: call.ordinal, flow: call.flow, input: call.input };
         // A grant store counts from 1 in each process. An answer to an old request must not meet a newer one.
         let number = self.engine.suspensions().await?.saturating_add(1);
@@ -259,9 +267,17 @@ impl Controller<'_> {
             request,
             attempt: Some(call.attempt),
             call: Some(parked),
+            ceiling,
             message,
         };
         self.suspend(reason).await.map(Some)
+    }
+
+    /// The ceiling that a flow's calls are under.
+    fn ceiling(&self, flow: &str) -> Option<CapabilitySet> {
+        let entry = self.host.calls.registry().get_option(flow)?;
+        let narrowed = self.host.services.authority.attenuate_declared(&entry.capabilities).ok()?;
+        Some(narrowed.ceiling().clone())
     }
 
     /// Whether the frame's park suspends the run. A park that was suspended and taken up again is over: the frame
@@ -281,7 +297,16 @@ impl Controller<'_> {
             return Ok(None);
         }
         let message = Some(message.clone());
-        let reason = SuspendReason { code, frame, at, request: None, attempt: None, call: None, message };
+        let reason = SuspendReason {
+            code,
+            frame,
+            at,
+            request: None,
+            attempt: None,
+            call: None,
+            ceiling: None,
+            message,
+        };
         self.suspend(reason).await.map(Some)
     }
 

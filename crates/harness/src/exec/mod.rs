@@ -4,6 +4,7 @@
 //! journal answers what it has already decided (harness contract 6).
 
 mod bridge;
+mod checkpoints;
 mod controller;
 mod events;
 mod params;

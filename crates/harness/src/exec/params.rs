@@ -32,6 +32,10 @@ pub struct ExecParams {
     pub reply: bool,
     /// How those replies ended.
     pub stop: StopReason,
+    /// Whether the run keeps checkpoints: the host that started it could. Fixed for the run, so that every execution
+    /// of it takes its base at the same place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoints: bool,
 }
 
 /// The one kind of run this controller drives.
