@@ -53,11 +53,6 @@ pub(super) fn shield() -> Mask {
     swap(&all)
 }
 
-/// Keeps these signals from this thread and no others.
-pub(super) fn restore(mask: Mask) {
-    swap(&mask.0);
-}
-
 fn swap(set: &libc::sigset_t) -> Mask {
     let mut before = empty();
     // SAFETY: both sets are whole and outlive the call, which reads one, writes the other and changes this thread's mask
@@ -122,4 +117,15 @@ pub(super) fn landlock_version() -> u32 {
     // SAFETY: with this flag the call takes a null pointer and a size of 0, and reads no memory.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
+}
+
+/// Has a command start with these signals kept from it, and no others.
+pub(super) fn restore_in_child(command: &mut std::process::Command, mask: Mask) {
+    use std::os::unix::process::CommandExt as _;
+    let restore = move || {
+        swap(&mask.0);
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes one call that is allowed there, and allocates nothing.
+    unsafe { command.pre_exec(restore) };
 }

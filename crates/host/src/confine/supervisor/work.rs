@@ -163,10 +163,9 @@ fn start(
                 }
                 None => Enforcement::NONE,
             };
-            sys::restore(mask);
-            let spawned = command.spawn();
-            sys::shield();
-            match spawned {
+            // In the child alone: this thread keeps what it keeps, or a command that is quick would reach the supervisor.
+            sys::restore_in_child(&mut command, mask);
+            match command.spawn() {
                 Ok(child) => Ok((Pid::from_child(&child), enforcement)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Fate::NotFound),
                 Err(error) => Err(failed("start", &error)),
